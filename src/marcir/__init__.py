@@ -1,0 +1,45 @@
+"""marcir: search remote-sensing image archives by content, learned from multi-label data.
+
+>>> import torch, marcir
+>>> y = torch.tensor([[1, 0, 1], [1, 0, 0], [0, 1, 1], [0, 1, 0]])
+>>> loss = marcir.create_loss("marc", statistics=marcir.LabelStatistics.from_labels(y))
+>>> bool(loss(torch.eye(4), y) > 0)
+True
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from marcir.catalog import create_loss as create_loss
+    from marcir.labels import LabelStatistics as LabelStatistics
+    from marcir.labels import LabelVocabulary as LabelVocabulary
+    from marcir.labels import jaccard as jaccard
+    from marcir.losses import AcrossProcesses as AcrossProcesses
+    from marcir.losses import CrossBatchMemory as CrossBatchMemory
+    from marcir.losses import diagnose as diagnose
+
+__version__ = "0.1.0"
+
+# Resolved on first use: `marcir --help` must not wait for torch.
+_PUBLIC = {
+    "AcrossProcesses": "marcir.losses",
+    "CrossBatchMemory": "marcir.losses",
+    "LabelStatistics": "marcir.labels",
+    "LabelVocabulary": "marcir.labels",
+    "create_loss": "marcir.catalog",
+    "diagnose": "marcir.losses",
+    "jaccard": "marcir.labels",
+}
+
+__all__ = ["__version__", *_PUBLIC]  # noqa: PLE0604
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PUBLIC:
+        raise AttributeError(f"module 'marcir' has no attribute {name!r}")
+    return getattr(import_module(_PUBLIC[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_PUBLIC])

@@ -1,0 +1,119 @@
+"""Names of things and where they live, resolved on use, so that help need not import torch."""
+
+import inspect
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from marcir.errors import ConfigError, did_you_mean
+
+if TYPE_CHECKING:
+    import torch
+
+    from marcir.labels import LabelStatistics
+    from marcir.losses import MultiLabelLoss
+
+LOSSES = {
+    "supcon-all": "marcir.losses.supcon:SupConAllLoss",
+    "supcon-any": "marcir.losses.supcon:SupConAnyLoss",
+    "lbase": "marcir.losses.lbase:LBaseLoss",
+    "lproto": "marcir.losses.lproto:LProtoLoss",
+    "lmsc": "marcir.losses.lmsc:LMscLoss",
+    "oml": "marcir.losses.oml:OMLLoss",
+    "mulsupcon": "marcir.losses.mulsupcon:MulSupConLoss",
+    "wg-mulsupcon": "marcir.losses.mulsupcon:WgMulSupConLoss",
+    "sim-dis": "marcir.losses.sim_dis:SimDisLoss",
+    "l-wo-reg": "marcir.losses.lreg:LWithoutRegLoss",
+    "lreg": "marcir.losses.lreg:LRegLoss",
+    "marc": "marcir.losses.marc:MARCLoss",
+    "wg-marc": "marcir.losses.marc:WgMARCLoss",
+    "marc-calibrated": "marcir.losses.calibrated:CalibratedMARCLoss",
+}
+
+# What a loss may need to know of the archive and the network; the rest of its arguments are options.
+_CONTEXT = ("statistics", "embedding_dim", "num_labels", "generator")
+
+
+def resolve(kind: str, name: str, entries: dict[str, str]) -> Any:
+    """The class behind a name.
+
+    Raises:
+        ConfigError: For an unknown name, with the nearest known one.
+    """
+    if name not in entries:
+        raise ConfigError(f"unknown {kind} '{name}'. {did_you_mean(name, entries)}")
+    module, attribute = entries[name].split(":")
+    return getattr(import_module(module), attribute)
+
+
+def loss_options(name: str) -> dict[str, Any]:
+    """The options of a loss and their defaults.
+
+    >>> loss_options("supcon-any")
+    {'tau': 0.3, 'chunk_size': None}
+    """
+    parameters = inspect.signature(resolve("loss", name, LOSSES)).parameters.values()
+    return {p.name: p.default for p in parameters if p.name not in _CONTEXT}
+
+
+def create_loss(
+    name: str,
+    *,
+    statistics: "LabelStatistics | None" = None,
+    embedding_dim: int | None = None,
+    num_labels: int | None = None,
+    generator: "torch.Generator | None" = None,
+    **options: Any,
+) -> "MultiLabelLoss":
+    """Make a loss by name. What it does not need of the first four arguments it ignores.
+
+    Args:
+        name: One of `catalog.LOSSES`, such as `marc` or `marc-calibrated`.
+        statistics: Label statistics of the training split, for the MARC family.
+        embedding_dim: Length of an embedding, for losses with prototypes.
+        num_labels: Number of labels, for losses with prototypes; taken from `statistics` by default.
+        generator: Draws the first prototypes.
+        options: The loss's own options, see `loss_options(name)`.
+
+    Raises:
+        ConfigError: For an unknown name or option, with the nearest known one, or a missing argument.
+
+    >>> create_loss("mulsupcon", tau=0.1).tau
+    0.1
+    """
+    loss = resolve("loss", name, LOSSES)
+    known = loss_options(name)
+    for option in options:
+        if option not in known:
+            raise ConfigError(f"loss '{name}' has no option '{option}'. {did_you_mean(option, known)}")
+    context = {
+        "statistics": statistics,
+        "embedding_dim": embedding_dim,
+        "num_labels": _num_labels(statistics, num_labels),
+        "generator": generator,
+    }
+    for argument in inspect.signature(loss).parameters.values():
+        if argument.name not in context:
+            continue
+        if argument.default is argument.empty and context[argument.name] is None:
+            raise ConfigError(f"loss '{name}' needs {_NEEDED[argument.name]}.")
+        options[argument.name] = context[argument.name]
+    created: MultiLabelLoss = loss(**options)
+    return created
+
+
+_NEEDED = {
+    "statistics": "`statistics`: LabelStatistics.from_labels(training_labels)",
+    "embedding_dim": "`embedding_dim`, the length of an embedding, for its prototypes",
+    "num_labels": "`num_labels` (or `statistics`), the number of its prototypes",
+}
+
+
+def _num_labels(statistics: "LabelStatistics | None", num_labels: int | None) -> int | None:
+    if statistics is None:
+        return num_labels
+    if num_labels not in (None, statistics.num_labels):
+        raise ConfigError(
+            f"num_labels = {num_labels}, but the statistics are of {statistics.num_labels} labels. "
+            "Leave num_labels out."
+        )
+    return statistics.num_labels

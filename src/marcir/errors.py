@@ -1,0 +1,49 @@
+"""One tree of errors; each is also the builtin that a caller would expect.
+
+    MarcirError
+    +-- ConfigError      (ValueError)    an option, a name, a setting
+    +-- BatchError       (ValueError)    tensors handed to a loss or a metric
+    +-- LabelError       (ValueError)    label names, label tables, label statistics
+    +-- DependencyError  (ImportError)   an optional package that is not installed
+
+A text says where, what was found, and what to do. The command line prints it as one line and exits
+with 2; a traceback means a bug.
+"""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class MarcirError(Exception):
+    """Everything that marcir raises on purpose."""
+
+
+class ConfigError(MarcirError, ValueError):
+    """An option, a name or a setting that cannot be used."""
+
+
+class BatchError(MarcirError, ValueError):
+    """Embeddings or labels that do not fit each other or the loss."""
+
+
+class LabelError(MarcirError, ValueError):
+    """Label names, label tables or label statistics that cannot be used."""
+
+
+class DependencyError(MarcirError, ImportError):
+    """An optional package that is not installed."""
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """The end of an error text: the nearest known name, or all of them.
+
+    >>> did_you_mean("bulding", ["building", "road"])
+    "Did you mean 'building'?"
+    >>> did_you_mean("xyz", ["road", "building"])
+    'Known: building, road.'
+    """
+    names = sorted(known)
+    near = get_close_matches(name.lower(), names, n=1, cutoff=0.6)
+    if near:
+        return f"Did you mean '{near[0]}'?"
+    return f"Known: {', '.join(names)}." if names else "There are none."

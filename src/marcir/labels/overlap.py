@@ -1,0 +1,42 @@
+"""How much two label sets overlap: the one definition that losses and metrics share."""
+
+import torch
+from torch import Tensor
+
+
+def shared_labels(y: Tensor, y_other: Tensor) -> Tensor:
+    """Number of labels that two images share, r_ij = |y_i n y_j|.
+
+    Args:
+        y: Multi-hot labels. (B, L)
+        y_other: Multi-hot labels of the other side. (A, L)
+
+    Returns:
+        Whole numbers, in the floating dtype of `y` (float32 for other dtypes). (B, A)
+
+    >>> shared_labels(torch.tensor([[1, 1, 0]]), torch.tensor([[1, 0, 1], [0, 0, 1]]))
+    tensor([[1., 0.]])
+    """
+    dtype = y.dtype if y.is_floating_point() else torch.float32
+    return y.to(dtype) @ y_other.to(dtype).T
+
+
+def jaccard(y: Tensor, y_other: Tensor) -> Tensor:
+    """Jaccard overlap of label sets, J_ij = |y_i n y_j| / |y_i u y_j|.
+
+    Two empty sets do not match: their overlap is 0 (Reading R3).
+
+    Args:
+        y: Multi-hot labels. (B, L)
+        y_other: Multi-hot labels of the other side. (A, L)
+
+    Returns:
+        Values in 0..1, exactly 1 for equal sets. (B, A)
+
+    >>> jaccard(torch.tensor([[1, 1, 0]]), torch.tensor([[1, 1, 0], [0, 1, 1], [0, 0, 0]]))
+    tensor([[1.0000, 0.3333, 0.0000]])
+    """
+    r = shared_labels(y, y_other)  # (B, A)
+    n, n_other = y.sum(1).to(r.dtype), y_other.sum(1).to(r.dtype)
+    union = n[:, None] + n_other[None, :] - r  # (B, A)
+    return r / union.clamp_min(1)

@@ -1,0 +1,69 @@
+"""Label sets as whole numbers: which rows of a label matrix are equal, and what two of them share."""
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import torch
+from torch import Tensor
+
+# float32 holds the sum of 24 distinct powers of two exactly, so that one matrix product packs all words.
+BITS = 24
+
+
+def label_words(y: Tensor) -> Tensor:
+    """Pack multi-hot rows into words of 24 labels, so that `&` is the intersection of two sets. (B, W)
+
+    >>> label_words(torch.tensor([[1, 0, 1], [0, 1, 0]]))
+    tensor([[5],
+            [2]])
+    """
+    return (y.float() @ _powers(y.shape[1], y.device)).long()
+
+
+@lru_cache(maxsize=16)
+def _powers(num_labels: int, device: torch.device) -> Tensor:
+    """2^(k mod 24) in column k div 24. (L, W)"""
+    k = torch.arange(num_labels)
+    powers = torch.zeros(num_labels, max(1, -(-num_labels // BITS)))
+    powers[k, k // BITS] = 2.0 ** (k % BITS)
+    return powers.to(device)
+
+
+def equal_rows(words: Tensor) -> Tensor:
+    """Number the distinct rows of a word matrix: equal rows get the same number, from 0 up. (B,)
+
+    Successive one-column `unique` calls: much faster than `unique(dim=0)`.
+    """
+    number = torch.unique(words[:, 0], return_inverse=True)[1]
+    for column in words.T[1:]:
+        number = torch.unique((number << BITS) | column, return_inverse=True)[1]
+    return number
+
+
+@dataclass(frozen=True, eq=False)
+class DistinctSets:
+    """The distinct label sets of a label matrix.
+
+    Attributes:
+        first: A row of the matrix that has each set. (U,)
+        index: The set of every row. (B,)
+        sizes: How many rows have each set. (U,)
+    """
+
+    first: Tensor
+    index: Tensor
+    sizes: Tensor
+
+
+def distinct_sets(y: Tensor) -> DistinctSets:
+    """Find the distinct rows of a multi-hot matrix.
+
+    >>> found = distinct_sets(torch.tensor([[0, 1], [1, 0], [0, 1]]))
+    >>> found.sizes[found.index]
+    tensor([2, 1, 2])
+    """
+    index = equal_rows(label_words(y))
+    sizes = torch.bincount(index)
+    first = torch.empty_like(sizes)
+    first[index] = torch.arange(len(index), device=y.device)
+    return DistinctSets(first, index, sizes)

@@ -1,0 +1,170 @@
+"""How often labels, and label sets, occur in the training split: the paper's f and h."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import get_args, Literal
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from marcir.errors import LabelError
+from marcir.labels.overlap import shared_labels
+from marcir.labels.sets import distinct_sets
+from marcir.labels.supersets import SupersetCounts
+
+PairFrequency = Literal["joint", "pair_mean", "shared_mean", "shared_min"]
+AnchorFrequency = Literal["mean", "min"]
+PAIR_FREQUENCIES: tuple[PairFrequency, ...] = get_args(PairFrequency)
+ANCHOR_FREQUENCIES: tuple[AnchorFrequency, ...] = get_args(AnchorFrequency)
+
+
+@dataclass(frozen=True, eq=False)
+class LabelStatistics:
+    """What the training split says about labels; every table is derived from these rows.
+
+    Attributes:
+        rows: The distinct label rows of the training split, bool. (S, L)
+        counts: How many training images have each row. (S,)
+
+    >>> statistics = LabelStatistics.from_labels(torch.tensor([[1, 1], [1, 0], [1, 0]]))
+    >>> statistics.label_counts
+    tensor([3, 1])
+    >>> statistics.num_images, statistics.num_labels
+    (3, 2)
+    """
+
+    rows: Tensor
+    counts: Tensor
+
+    def __post_init__(self) -> None:
+        if self.rows.ndim != 2 or self.counts.shape != self.rows.shape[:1]:
+            raise LabelError(
+                "label statistics: expected rows (S, L) and counts (S,), found "
+                f"{tuple(self.rows.shape)} and {tuple(self.counts.shape)}."
+            )
+        if not len(self.rows):
+            raise LabelError("label statistics: there are no training images to count.")
+
+    @classmethod
+    def from_labels(cls, y: Tensor) -> "LabelStatistics":
+        """Count the multi-hot labels of the training split (never of the test split). (N, L)"""
+        y = torch.as_tensor(y)
+        if y.ndim != 2:
+            raise LabelError(
+                f"label statistics: expected multi-hot labels (N, L), found {tuple(y.shape)}."
+            )
+        if not ((y == 0) | (y == 1)).all():
+            raise LabelError("label statistics: labels must be 0 or 1.")
+        found = distinct_sets(y)
+        return cls(y[found.first].bool(), found.sizes)
+
+    @property
+    def num_labels(self) -> int:
+        """Number of labels, L."""
+        return self.rows.shape[1]
+
+    @cached_property
+    def num_images(self) -> int:
+        """Number of training images, N."""
+        return int(self.counts.sum())
+
+    @cached_property
+    def label_counts(self) -> Tensor:
+        """Training images that carry each label. (L,)"""
+        return (self.rows * self.counts[:, None]).sum(0)
+
+    @cached_property
+    def cooccurrence(self) -> Tensor:
+        """Training images that carry both of two labels; the diagonal is `label_counts`. (L, L)"""
+        rows = self.rows.double()  # counts beyond 2^24 stay exact
+        return (rows.T @ (rows * self.counts[:, None])).long()
+
+    @cached_property
+    def _joint(self) -> SupersetCounts:
+        return SupersetCounts(self.rows, self.counts)
+
+    def pair_frequency(self, y: Tensor, y_other: Tensor, kind: PairFrequency = "joint") -> Tensor:
+        """The paper's f(y_i, y_p): how frequent what two images share is in training.
+
+        Reading R4. `joint`: images that carry every shared label; `pair_mean`: mean over label pairs
+        (a in y_i, b in y_p) of the images with both; `shared_mean`, `shared_min`: mean and minimum of
+        the counts of the shared labels. At least 1 (Reading R10). Meaningful where a label is shared.
+
+        Args:
+            y: Multi-hot label sets. (U, L)
+            y_other: Multi-hot label sets of the other side. (V, L)
+            kind: Which of the four.
+
+        Returns:
+            Counts, in the floating dtype of `y` (float32 for other dtypes). (U, V)
+
+        >>> statistics = LabelStatistics.from_labels(torch.tensor([[1, 1], [1, 0], [1, 0]]))
+        >>> statistics.pair_frequency(torch.tensor([[1, 1]]), torch.tensor([[1, 1], [1, 0]]))
+        tensor([[1., 3.]])
+        """
+        formulas: dict[PairFrequency, Callable[[Tensor, Tensor], Tensor]] = {
+            "joint": self._joint.of_intersections,
+            "pair_mean": self._pair_mean,
+            "shared_mean": self._shared_mean,
+            "shared_min": self._shared_min,
+        }
+        dtype = y.dtype if y.is_floating_point() else torch.float32
+        return formulas[kind](y.to(dtype), y_other.to(dtype)).clamp_min(1)
+
+    def anchor_frequency(self, y: Tensor, kind: AnchorFrequency = "mean") -> Tensor:
+        """The paper's h(y_i): mean (or minimum) training count of the anchor's labels.
+
+        Readings R6 and R10: a label unseen in training counts as one, and so does an empty set.
+
+        >>> statistics = LabelStatistics.from_labels(torch.tensor([[1, 1], [1, 0], [1, 0]]))
+        >>> statistics.anchor_frequency(torch.tensor([[1, 1], [0, 1]]))
+        tensor([2., 1.])
+        """
+        y = y if y.is_floating_point() else y.float()
+        n = self.label_counts.clamp_min(1).to(y.dtype)  # (L,)
+        if kind == "mean":
+            return ((y @ n) / y.sum(1).clamp_min(1)).clamp_min(1)
+        smallest = torch.where(y > 0, n, torch.inf).amin(1)
+        return torch.where(smallest.isinf(), 1, smallest)
+
+    def _pair_mean(self, y: Tensor, y_other: Tensor) -> Tensor:
+        sizes = y.sum(1)[:, None] * y_other.sum(1)[None, :]  # (U, V)
+        return y @ self.cooccurrence.to(y.dtype) @ y_other.T / sizes.clamp_min(1)
+
+    def _shared_mean(self, y: Tensor, y_other: Tensor) -> Tensor:
+        n = self.label_counts.clamp_min(1).to(y.dtype)
+        return (y * n) @ y_other.T / shared_labels(y, y_other).clamp_min(1)
+
+    def _shared_min(self, y: Tensor, y_other: Tensor) -> Tensor:
+        """From the most frequent label to the rarest: the last one written is the minimum."""
+        f = y.new_ones(len(y), len(y_other))
+        present = y.any(0) & y_other.any(0)
+        order = self.label_counts.argsort(descending=True)
+        for k in order[present[order]].tolist():
+            shared = y[:, k, None].bool() & y_other[None, :, k].bool()
+            f.masked_fill_(shared, float(self.label_counts[k]))
+        return f
+
+    def to(self, device: torch.device | str) -> "LabelStatistics":
+        """The same statistics on another device."""
+        return LabelStatistics(self.rows.to(device), self.counts.to(device))
+
+    def save(self, path: str | Path) -> None:
+        """Write the rows and their counts as one safetensors file."""
+        tensors = {"rows": self.rows.cpu().contiguous(), "counts": self.counts.cpu().contiguous()}
+        save_file(tensors, Path(path))
+
+    @classmethod
+    def load(cls, path: str | Path) -> "LabelStatistics":
+        """Read what `save` wrote."""
+        try:
+            tensors = load_file(Path(path))
+            return cls(tensors["rows"].bool(), tensors["counts"].long())
+        except (OSError, SafetensorError) as error:
+            raise LabelError(f"{path}: cannot read label statistics: {error}.") from error
+        except KeyError as error:
+            raise LabelError(f"{path}: not label statistics: {error} is missing.") from error

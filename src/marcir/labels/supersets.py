@@ -1,0 +1,70 @@
+"""How many training images carry every label of a set."""
+
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from marcir.labels.sets import equal_rows, label_words
+
+# 2^20 counts are 8 MiB; above that the sets that occur are counted when they are first asked for.
+LARGEST_TABLE = 20
+# Bounds the (sets, rows) matrix of one count on demand.
+_ELEMENTS = 1 << 24
+
+
+class SupersetCounts:
+    """Counts of the training rows that contain a label set.
+
+    Up to 20 labels: a table over all 2^L sets. More: counted on demand and kept, because the
+    intersections of a batch come again in the next.
+
+    Args:
+        rows: Distinct label rows of the training split. (S, L)
+        counts: How many training images have each row. (S,)
+    """
+
+    def __init__(self, rows: Tensor, counts: Tensor) -> None:
+        self.rows = rows
+        self.counts = counts
+        self._seen: dict[bytes, int] = {}
+
+    def of_intersections(self, y: Tensor, y_other: Tensor) -> Tensor:
+        """Training images that carry every label of y_i n y_p, for all pairs. (U, V)"""
+        words, words_other = label_words(y), label_words(y_other)
+        if self.rows.shape[1] <= LARGEST_TABLE:
+            return self._table[words & words_other[:, 0]].to(y.dtype)
+        return self._on_demand(y, y_other, words, words_other)
+
+    @cached_property
+    def _table(self) -> Tensor:
+        """Superset sums over all 2^L sets: add, label by label, the sets that have it to those without."""
+        num_labels = self.rows.shape[1]
+        table = torch.zeros(1 << num_labels, dtype=torch.int64, device=self.rows.device)
+        table[label_words(self.rows)[:, 0]] = self.counts
+        for k in range(num_labels):
+            halves = table.view(-1, 2, 1 << k)  # without label k, with label k
+            halves[:, 0] += halves[:, 1]
+        return table
+
+    def _on_demand(self, y: Tensor, y_other: Tensor, words: Tensor, words_other: Tensor) -> Tensor:
+        both = (words[:, None] & words_other[None]).flatten(0, 1).cpu()  # (U * V, W)
+        number = equal_rows(both)
+        pair_of = torch.empty(int(number.max()) + 1, dtype=torch.int64)
+        pair_of[number] = torch.arange(len(number))  # any pair with that intersection
+        keys = [row.tobytes() for row in both[pair_of].numpy()]
+        new = torch.tensor([i for i, key in enumerate(keys) if key not in self._seen], dtype=torch.int64)
+        anchor, other = pair_of[new] // len(y_other), pair_of[new] % len(y_other)
+        sets = y[anchor.to(y.device)] * y_other[other.to(y.device)]
+        self._seen.update(zip([keys[i] for i in new.tolist()], self.of_sets(sets).tolist(), strict=True))
+        counts = torch.tensor([self._seen[key] for key in keys])[number]
+        return counts.view(len(y), len(y_other)).to(y)
+
+    def of_sets(self, sets: Tensor) -> Tensor:
+        """Training images that carry every label of each multi-hot set. (I, L) -> (I,)"""
+        rows = self.rows.to(sets.dtype)
+        found = [torch.zeros(0, dtype=torch.int64, device=sets.device)]
+        for block in sets.split(max(1, _ELEMENTS // len(rows))):
+            contained = (block @ rows.T) == block.sum(1)[:, None]  # (I, S)
+            found.append(contained.double() @ self.counts.double())
+        return torch.cat(found).long()

@@ -1,0 +1,109 @@
+"""The names of labels, and the way between names and multi-hot rows."""
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from marcir.errors import LabelError, did_you_mean
+
+
+class LabelVocabulary(Sequence[str]):
+    """An ordered list of label names: position k is column k of every label matrix.
+
+    Args:
+        names: Distinct, non-empty names.
+
+    >>> vocabulary = LabelVocabulary(["building", "road", "tree"])
+    >>> vocabulary.encode([["tree", "road"], []])
+    tensor([[False,  True,  True],
+            [False, False, False]])
+    >>> vocabulary.decode(torch.tensor([[1, 0, 1]]))
+    [['building', 'tree']]
+    """
+
+    def __init__(self, names: Iterable[str]) -> None:
+        if isinstance(names, str):
+            raise LabelError(f"label names: expected a list of names, found the text {names!r}.")
+        self.names = tuple(names)
+        self._index: dict[str, int] = {}
+        for position, name in enumerate(self.names):
+            if not isinstance(name, str) or not name.strip():
+                raise LabelError(
+                    f"label names: name {position} is {name!r}. Give every label a non-empty name."
+                )
+            if name in self._index:
+                raise LabelError(
+                    f"label names: '{name}' stands twice, at {self._index[name]} and {position}. "
+                    "Remove one."
+                )
+            self._index[name] = position
+
+    def index_of(self, name: str) -> int:
+        """The column of a label.
+
+        Raises:
+            LabelError: For an unknown name, with the nearest known one.
+        """
+        try:
+            return self._index[name]
+        except KeyError:
+            raise LabelError(f"unknown label '{name}'. {did_you_mean(name, self.names)}") from None
+
+    def encode(self, rows: Iterable[Iterable[str]]) -> Tensor:
+        """Multi-hot labels of several images, bool. (B, L)"""
+        columns = []
+        for row in rows:
+            if isinstance(row, str):
+                raise LabelError(
+                    f"expected a list of label names for each image, found the text {row!r}."
+                )
+            columns.append([self.index_of(name) for name in row])
+        y = torch.zeros(len(columns), len(self), dtype=torch.bool)
+        for i, labels in enumerate(columns):
+            y[i, labels] = True
+        return y
+
+    def decode(self, y: Tensor) -> list[list[str]]:
+        """The label names of each multi-hot row, in the vocabulary's order."""
+        if y.ndim != 2 or y.shape[1] != len(self):
+            raise LabelError(
+                f"expected labels of shape (B, {len(self)}), found {tuple(y.shape)}: "
+                "one column a name."
+            )
+        return [[self.names[k] for k in row.nonzero().flatten().tolist()] for row in y]
+
+    def save(self, path: str | Path) -> None:
+        """Write the names as a JSON list."""
+        Path(path).write_text(json.dumps(list(self.names), ensure_ascii=False, indent=1) + "\n", "utf-8")
+
+    @classmethod
+    def load(cls, path: str | Path) -> "LabelVocabulary":
+        """Read what `save` wrote."""
+        try:
+            names = json.loads(Path(path).read_text("utf-8"))
+        except (OSError, ValueError) as error:
+            raise LabelError(f"{path}: cannot read label names: {error}.") from error
+        if not isinstance(names, list):
+            raise LabelError(f"{path}: expected a JSON list of names, found {type(names).__name__}.")
+        return cls(names)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def __getitem__(self, position):  # type: ignore[no-untyped-def]  # Sequence's overloads add nothing here
+        return self.names[position]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, LabelVocabulary) and self.names == other.names
+
+    def __hash__(self) -> int:
+        return hash(self.names)
+
+    def __repr__(self) -> str:
+        return f"LabelVocabulary({list(self.names)!r})"

@@ -1,0 +1,43 @@
+"""The losses: the paper's thirteen, our calibrated MARC, and what goes around them."""
+
+from marcir.losses.base import MultiLabelLoss
+from marcir.losses.calibrated import CalibratedMARCLoss
+from marcir.losses.diagnosis import LossDiagnosis, diagnose, pair_influence
+from marcir.losses.lbase import LBaseLoss
+from marcir.losses.lmsc import LMscLoss
+from marcir.losses.lproto import LProtoLoss
+from marcir.losses.lreg import LRegLoss, LWithoutRegLoss
+from marcir.losses.marc import MARCLoss, WgMARCLoss, pair_temperatures, pair_weights
+from marcir.losses.memory import CrossBatchMemory
+from marcir.losses.mulsupcon import MulSupConLoss, WgMulSupConLoss
+from marcir.losses.oml import OMLLoss
+from marcir.losses.pair_loss import PairLoss
+from marcir.losses.processes import AcrossProcesses
+from marcir.losses.sim_dis import SimDisLoss
+from marcir.losses.supcon import SupConAllLoss, SupConAnyLoss
+
+__all__ = [
+    "AcrossProcesses",
+    "CalibratedMARCLoss",
+    "CrossBatchMemory",
+    "LBaseLoss",
+    "LMscLoss",
+    "LProtoLoss",
+    "LRegLoss",
+    "LWithoutRegLoss",
+    "LossDiagnosis",
+    "MARCLoss",
+    "MulSupConLoss",
+    "MultiLabelLoss",
+    "OMLLoss",
+    "PairLoss",
+    "SimDisLoss",
+    "SupConAllLoss",
+    "SupConAnyLoss",
+    "WgMARCLoss",
+    "WgMulSupConLoss",
+    "diagnose",
+    "pair_influence",
+    "pair_temperatures",
+    "pair_weights",
+]

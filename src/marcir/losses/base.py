@@ -1,0 +1,72 @@
+"""The one shape that every loss has: sums over anchors, divided by counts."""
+
+from abc import ABC, abstractmethod
+
+import torch
+from torch import Tensor, nn
+
+from marcir.errors import BatchError
+from marcir.losses.batch import Comparison, prepare
+
+
+class MultiLabelLoss(nn.Module, ABC):
+    """A loss on embeddings and multi-hot labels.
+
+    A subclass gives `terms`: sums and counts, kept apart so that they can be added up over processes.
+    """
+
+    # Losses that learn or count something for each label know how many labels there are.
+    num_labels: int | None = None
+    embedding_dim: int | None = None
+
+    def forward(
+        self,
+        z: Tensor,
+        y: Tensor,
+        z_other: Tensor | None = None,
+        y_other: Tensor | None = None,
+        self_index: Tensor | None = None,
+    ) -> Tensor:
+        """The loss of a batch, a scalar; a zero that `backward` accepts where nothing is valid.
+
+        Computed in float32 (float64 stays), whatever the input and under autocast.
+
+        Args:
+            z: Embeddings of any length, normalised here. (N, D), or views (N, V, D)
+            y: Multi-hot labels, 0/1 of any dtype. (N, L)
+            z_other: Comparisons other than the batch itself. (A, D), or (N, V, D)
+            y_other: Their labels. (A, L)
+            self_index: The row of z_other that is the anchor itself, left out of its comparisons; -1
+                for none. (N,)
+        """
+        with torch.autocast(z.device.type, enabled=False):
+            comparison = prepare(z, y, z_other, y_other, self_index)
+            self.check_sizes(comparison)
+            total, count = self.terms(comparison)
+            return mean_of_groups(total, count)
+
+    @abstractmethod
+    def terms(self, comparison: Comparison) -> tuple[Tensor, Tensor]:
+        """Sums and counts of the loss's groups: L = mean over groups with a count of total / count.
+
+        All losses but OML have one group. (G,), (G,)
+        """
+
+    def valid_anchors(self, comparison: Comparison) -> Tensor:
+        """Which anchors add to the loss, bool: by default the labelled ones. (B,)"""
+        return comparison.y.sum(1) > 0
+
+    def check_sizes(self, comparison: Comparison) -> None:
+        """Refuse labels or embeddings of another size than this loss was made for."""
+        for name, found, wanted in (
+            ("y has {} labels", comparison.y.shape[1], self.num_labels),
+            ("z has {} dimensions", comparison.z.shape[1], self.embedding_dim),
+        ):
+            if wanted not in (None, found):
+                raise BatchError(f"{name.format(found)}, but this loss was made for {wanted}.")
+
+
+def mean_of_groups(total: Tensor, count: Tensor) -> Tensor:
+    """Mean over the groups that have a count of total / count; zero where none has (Reading R2)."""
+    groups = (count > 0).sum().clamp_min(1)
+    return (total / count.clamp_min(1)).sum() / groups

@@ -1,0 +1,138 @@
+"""What a loss is given, checked at the door: anchors, comparisons, and which comparison is the anchor itself."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from marcir.errors import BatchError
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """Anchors and the rows they are compared with (Reading R1), embeddings at unit length.
+
+    Attributes:
+        z: Anchors. (B, D)
+        y: Their multi-hot labels, in the dtype of z. (B, L)
+        z_other: Comparisons; the batch itself is the usual case. (A, D)
+        y_other: Their labels. (A, L)
+        own: The comparison that is the anchor itself and is left out of A(i); -1 for none. (B,)
+        process: This process's number and how many there are: of the anchors that all of them hold
+            (prototypes), each counts its own part.
+    """
+
+    z: Tensor
+    y: Tensor
+    z_other: Tensor
+    y_other: Tensor
+    own: Tensor
+    process: tuple[int, int] = (0, 1)
+
+
+def prepare(
+    z: Tensor,
+    y: Tensor,
+    z_other: Tensor | None,
+    y_other: Tensor | None,
+    self_index: Tensor | None,
+) -> Comparison:
+    """Check the input of a loss, flatten views, and bring embeddings to unit length in float32.
+
+    Raises:
+        BatchError: Says what was found and what to do.
+    """
+    z, y = _rows(z, y, "z", "y")
+    if z_other is None and y_other is None:
+        if self_index is not None:
+            raise BatchError("self_index was given without z_other: it names rows of z_other.")
+        return Comparison(z, y, z, y, torch.arange(len(z), device=z.device))
+    if z_other is None or y_other is None:
+        given, missing = ("z_other", "y_other") if y_other is None else ("y_other", "z_other")
+        raise BatchError(f"{given} was given without {missing}. Pass both or neither.")
+    z_other, y_other = _rows(z_other, y_other, "z_other", "y_other")
+    z_other, y_other = z_other.to(z.dtype), y_other.to(z.dtype)
+    for axis, what, mine, others in (
+        ("D", "embedding size", z, z_other),
+        ("L", "label count", y, y_other),
+    ):
+        if mine.shape[1] != others.shape[1]:
+            raise BatchError(
+                f"the anchors' {what} {axis} is {mine.shape[1]} and the comparisons' is "
+                f"{others.shape[1]}. They must be equal."
+            )
+    return Comparison(z, y, z_other, y_other, _own_rows(self_index, y, y_other))
+
+
+def unit_length(z: Tensor) -> Tensor:
+    """z_i / |z_i|; a zero vector stays zero, with a finite gradient.
+
+    >>> unit_length(torch.tensor([[3.0, 4.0], [0.0, 0.0]]))
+    tensor([[0.6000, 0.8000],
+            [0.0000, 0.0000]])
+    """
+    length = torch.linalg.vector_norm(z, dim=1, keepdim=True)
+    return z / torch.where(length > 0, length, 1)
+
+
+def _rows(z: Tensor, y: Tensor, z_name: str, y_name: str) -> tuple[Tensor, Tensor]:
+    """Unit embeddings (B, D) and labels (B, L) in their dtype; the views of an image share its labels."""
+    if z.ndim not in (2, 3) or not z.is_floating_point():
+        raise BatchError(
+            f"{z_name}: expected floating-point embeddings (N, D) or views (N, V, D), found "
+            f"{tuple(z.shape)} of {z.dtype}."
+        )
+    if y.ndim != 2:
+        raise BatchError(
+            f"{y_name}: expected multi-hot labels (N, L), found {tuple(y.shape)}. "
+            "For one class an image use torch.nn.functional.one_hot."
+        )
+    if len(z) != len(y):
+        raise BatchError(
+            f"{z_name} has {len(z)} rows and {y_name} has {len(y)}: every embedding needs its labels."
+        )
+    if z.ndim == 3:
+        y = y.repeat_interleave(z.shape[1], 0)
+        z = z.flatten(0, 1)
+    if not z.numel():
+        raise BatchError(f"{z_name} is empty: found {tuple(z.shape)}.")
+    z = z if z.dtype == torch.float64 else z.float()
+    _check_values(z, y, z_name, y_name)
+    return unit_length(z), y.to(z.device, z.dtype)
+
+
+def _check_values(z: Tensor, y: Tensor, z_name: str, y_name: str) -> None:
+    # One sum is finite only if all its terms are (the long way round for sums that overflow).
+    if not torch.isfinite(z.detach().sum()) and not (finite := torch.isfinite(z)).all():
+        bad = (~finite).any(1).nonzero().flatten()
+        raise BatchError(
+            f"{z_name} has NaN or infinite values in {len(bad)} of {len(z)} rows, first row "
+            f"{int(bad[0])}. Look at the encoder's output and the learning rate."
+        )
+    if y.dtype != torch.bool and not (known := (y == 0) | (y == 1)).all():
+        value = y[~known][0].item()
+        raise BatchError(f"{y_name}: labels must be 0 or 1, found {value:g}.")
+
+
+def _own_rows(self_index: Tensor | None, y: Tensor, y_other: Tensor) -> Tensor:
+    """The row of each anchor among the comparisons, -1 where it has none. (B,)"""
+    if self_index is None:
+        return torch.full((len(y),), -1, device=y.device)
+    own = torch.as_tensor(self_index, device=y.device)
+    if own.shape != y.shape[:1] or own.is_floating_point() or own.dtype == torch.bool:
+        raise BatchError(
+            f"self_index: expected {len(y)} row numbers, one for each anchor, found "
+            f"{tuple(own.shape)} of {own.dtype}."
+        )
+    if ((own < -1) | (own >= len(y_other))).any():
+        raise BatchError(
+            f"self_index: row numbers go from 0 to {len(y_other) - 1} (-1 for none), found "
+            f"{int(own.min())} to {int(own.max())}."
+        )
+    differs = (y_other[own] != y).any(1) & (own >= 0)
+    if differs.any():
+        i = int(differs.nonzero()[0])
+        raise BatchError(
+            f"self_index: anchor {i} and its own row {int(own[i])} of y_other have different labels."
+        )
+    return own.long()

@@ -1,0 +1,81 @@
+"""Calibrated MARC, ours: MARC's idea with a temperature that rises with the overlap."""
+
+import torch
+from torch import Tensor
+
+from marcir.errors import ConfigError
+from marcir.labels.statistics import LabelStatistics
+from marcir.losses.checks import finite, fraction, not_negative, positive
+from marcir.losses.frequencies import TrainingFrequencies
+from marcir.losses.marc import rarity_weights
+from marcir.losses.pair_loss import PairLoss
+from marcir.losses.pairs import LabelSets, Pairs, anchor_mean, labelwise_shares
+
+
+class CalibratedMARCLoss(PairLoss):
+    """Calibrated MARC: targets that know what two images do not share, temperatures that rise with overlap.
+
+    L = mean over anchors with a positive of -sum_p W_ip log softmax_a(s_ia / T_ia)_p
+    W_ip = (1 - mix) a_ip + mix b_ip                  rows sum to 1
+    a_ip = c_ip w_ip J_ip^gamma, b_ip = |y_i n y_p|   each normalised over p
+    T_ia = tau exp(-delta (1 - J_ia))
+
+    At a row's optimum s_ia = T_ia (log W_ia + const): MARC's falling temperature asks a *lower* cosine of the
+    best pairs, a rising one does not.
+
+    Args:
+        statistics: Label statistics of the training split; needed with `plr`.
+        tau: Temperature of a full match.
+        delta: How much lower the temperature of a disjoint pair is.
+        gamma: Exponent of the overlap in a_ip.
+        mix: Share of b_ip in the weights.
+        plr: Whether w_ip weighs pairs by rarity as in MARC; off: w = 1.
+        eps: Guards the division in w.
+        chunk_size: Anchors at a time, see `PairLoss`.
+    """
+
+    def __init__(
+        self,
+        statistics: LabelStatistics | None = None,
+        tau: float = 0.2,
+        delta: float = 0.5,
+        gamma: float = 1.0,
+        mix: float = 0.5,
+        plr: bool = False,
+        eps: float = 1e-8,
+        chunk_size: int | None = None,
+    ) -> None:
+        super().__init__(chunk_size)
+        self.tau = positive("tau", tau)
+        self.delta = finite("delta", delta)
+        self.gamma = not_negative("gamma", gamma)
+        self.mix = fraction("mix", mix)
+        self.eps = not_negative("eps", eps)
+        self.frequencies: TrainingFrequencies | None = None
+        if plr:
+            if statistics is None:
+                raise ConfigError("plr = True needs `statistics`, the LabelStatistics of the training split.")
+            self.frequencies = TrainingFrequencies(statistics, "joint", "mean", "count")
+            self.num_labels = statistics.num_labels
+
+    def pairs(self, sets: LabelSets) -> Pairs:
+        """W, T, one count for each anchor with a positive."""
+        c = labelwise_shares(sets)  # (U, V)
+        w = self.weights(sets)  # (U, V)
+        a = sets.share_of_others(c * w * sets.J**self.gamma)  # (U, V)
+        b = sets.share_of_others(sets.shared)  # (U, V)
+        W = (1 - self.mix) * a + self.mix * b  # (U, V)
+        return anchor_mean(W, sets, calibrated_temperatures(sets.J, self.tau, self.delta))
+
+    def weights(self, sets: LabelSets) -> Tensor:
+        """w_ip of all pairs. (U, V)"""
+        return rarity_weights(sets, self.frequencies, self.eps)
+
+
+def calibrated_temperatures(J: Tensor, tau: float = 0.2, delta: float = 0.5) -> Tensor:
+    """T_ia = tau exp(-delta (1 - J_ia)).
+
+    >>> calibrated_temperatures(torch.tensor([0.0, 1.0]))
+    tensor([0.1213, 0.2000])
+    """
+    return tau * torch.exp(-delta * (1 - J))

@@ -1,0 +1,59 @@
+"""Options of losses, checked where they come in."""
+
+import math
+from collections.abc import Collection
+from typing import TypeVar
+
+from marcir.errors import ConfigError, did_you_mean
+
+Choice = TypeVar("Choice", bound=str)
+
+
+def positive(name: str, value: float) -> float:
+    """The value, if it is a finite number above zero.
+
+    >>> positive("tau", 0.3)
+    0.3
+    """
+    if not _number(name, value) > 0:
+        raise ConfigError(f"{name} = {value}: must be above 0.")
+    return float(value)
+
+
+def not_negative(name: str, value: float) -> float:
+    """The value, if it is a finite number of at least zero."""
+    if _number(name, value) < 0:
+        raise ConfigError(f"{name} = {value}: must be 0 or more.")
+    return float(value)
+
+
+def finite(name: str, value: float) -> float:
+    """The value, if it is a finite number."""
+    return float(_number(name, value))
+
+
+def fraction(name: str, value: float) -> float:
+    """The value, if it lies in 0..1."""
+    if not 0 <= _number(name, value) <= 1:
+        raise ConfigError(f"{name} = {value}: must lie between 0 and 1.")
+    return float(value)
+
+
+def whole(name: str, value: int, least: int) -> int:
+    """The value, if it is a whole number of at least `least`."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise ConfigError(f"{name} = {value!r}: must be a whole number of {least} or more.")
+    return value
+
+
+def one_of(name: str, value: Choice, known: Collection[Choice]) -> Choice:
+    """The value, if it is a known one."""
+    if value not in known:
+        raise ConfigError(f"{name} = {value!r}: unknown. {did_you_mean(str(value), known)}")
+    return value
+
+
+def _number(name: str, value: float) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise ConfigError(f"{name} = {value!r}: must be a finite number.")
+    return value

@@ -1,0 +1,187 @@
+"""The heart of the family: weighted log-softmax over pairs, with a closed-form gradient, by row blocks.
+
+    L = -sum_ip W_ip log softmax_a(s_ia / T_ia)_p
+      =  sum_i k_i log sum_a exp(s_ia / T_ia)  -  sum_ip W_ip s_ip / T_ip,      k_i = sum_p W_ip
+
+Weights and temperatures depend on label sets only. So the second sum, which pulls, is linear in the sums
+of embeddings over equal label sets and costs next to nothing; only the first, which pushes, needs every
+pair. With p the softmax, dL/ds_ia = (k_i p_ia - W_ia) / T_ia.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from threading import local
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+# Stands for "not a comparison": exp() of it is exactly 0 beside any cosine, and it is no infinity that
+# could become NaN in a row without comparisons.
+MASKED = -1e30
+# A block of this many pairs, in float32, stays near the cores of a CPU.
+KEPT_ELEMENTS = 1 << 19
+
+
+@dataclass(frozen=True, eq=False)
+class PairTable:
+    """Some anchors, and what their label sets want of the label sets of all comparisons.
+
+    Attributes:
+        rows: The anchors. (R,)
+        index: The label set of each, a row of the matrices below. (R,)
+        W: Pair weights. (U, V)
+        k: The sum of W over an anchor's comparisons. (U,)
+        W_own: The entry of W for the anchor's own row, which is no comparison; 0 if it has none. (U,)
+        inverse_T: 1 / temperature, for each pair or for all. (U, V)
+    """
+
+    rows: Tensor
+    index: Tensor
+    W: Tensor
+    k: Tensor
+    W_own: Tensor
+    inverse_T: Tensor | float
+
+
+def contrast(
+    z: Tensor, z_other: Tensor, own: Tensor, sets: Tensor, tables: Iterable[PairTable], rows_at_once: int
+) -> Tensor:
+    """-sum_i sum_p W_ip log softmax_a(s_ia / T_ia)_p, with s_ia = z_i . z_a, over a != own_i.
+
+    Value and gradient are computed block by block in one pass, so that no (B, A) matrix is ever kept. No
+    gradient flows through W or T, and there is no second derivative.
+
+    Args:
+        z: Anchors. (B, D)
+        z_other: Comparisons. (A, D)
+        own: The comparison to leave out for each anchor, -1 for none. (B,)
+        sets: The label set of each comparison, a column of W and T. (A,)
+        tables: W and T of all anchors, each anchor once.
+        rows_at_once: Anchors of one block.
+    """
+    wanted = (z.requires_grad, z_other.requires_grad) if torch.is_grad_enabled() else (False, False)
+    value: Tensor = _Contrast.apply(z, z_other, own, sets, tables, rows_at_once, wanted)
+    return value
+
+
+class _Contrast(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        z: Tensor,
+        z_other: Tensor,
+        own: Tensor,
+        sets: Tensor,
+        tables: Iterable[PairTable],
+        rows_at_once: int,
+        wanted: tuple[bool, bool],
+    ) -> Tensor:
+        sums = _Sums(z, z_other, own, sets, wanted)
+        for table in tables:
+            sums.pull(table)
+            sums.push(table, rows_at_once)
+        in_batch = z is z_other
+        ctx.save_for_backward(sums.grad_z, None if in_batch else sums.grad_other)
+        return sums.value
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        grad_z, grad_other = ctx.saved_tensors
+        return (
+            None if grad_z is None else grad * grad_z,
+            None if grad_other is None else grad * grad_other,
+            *[None] * 5,
+        )
+
+
+class _Sums:
+    """Value and gradients of one `contrast`, added up table by table."""
+
+    def __init__(
+        self, z: Tensor, z_other: Tensor, own: Tensor, sets: Tensor, wanted: tuple[bool, bool]
+    ) -> None:
+        self.z, self.z_other, self.sets = z, z_other, sets
+        self.has_own, self.own = (own >= 0)[:, None], own.clamp_min(0)[:, None]  # (B, 1)
+        self.value = z.new_zeros(())
+        # A batch that is compared with itself has one gradient.
+        self.grad_z = torch.zeros_like(z) if wanted[0] else None
+        other = self.grad_z if z is z_other else torch.zeros_like(z_other)
+        self.grad_other = other if wanted[1] else None
+        self.z_other_sums: Tensor | None = None
+
+    def pull(self, table: PairTable) -> None:
+        """-sum_ip W_ip s_ip / T_ip, from sums of embeddings over label sets; own rows still among them."""
+        if self.z_other_sums is None:
+            self.z_other_sums = _sums_of_sets(self.z_other, self.sets, table.W.shape[1])  # (V, D)
+        z_sums = _sums_of_sets(self.z.index_select(0, table.rows), table.index, len(table.W))  # (U, D)
+        Q = table.W * table.inverse_T  # (U, V)
+        pulled = Q @ self.z_other_sums  # (U, D)
+        self.value -= torch.dot(pulled.view(-1), z_sums.view(-1))
+        if self.grad_z is not None:
+            self.grad_z.index_add_(0, table.rows, pulled.index_select(0, table.index), alpha=-1)
+        if self.grad_other is not None:
+            self.grad_other.sub_((Q.T @ z_sums).index_select(0, self.sets))
+
+    def push(self, table: PairTable, rows_at_once: int) -> None:
+        """sum_i k_i log sum_a exp(s_ia / T_ia), pair by pair; takes own rows out of what pulls."""
+        inverse_T = table.inverse_T
+        if isinstance(inverse_T, Tensor):
+            inverse_T = inverse_T.index_select(1, self.sets)  # (U, A)
+        for start in range(0, len(table.rows), rows_at_once):
+            part = slice(start, start + rows_at_once)
+            index = table.index[part]
+            self._push_rows(
+                table.rows[part],
+                self._temperatures(inverse_T, index),
+                table.k.index_select(0, index)[:, None],
+                table.W_own.index_select(0, index)[:, None],
+            )
+
+    def _temperatures(self, inverse_T: Tensor | float, index: Tensor) -> Tensor | float:
+        if not isinstance(inverse_T, Tensor):
+            return inverse_T
+        return torch.index_select(inverse_T, 0, index, out=_matrix("T", len(index), self.z_other))
+
+    def _push_rows(self, rows: Tensor, inverse_T: Tensor | float, k: Tensor, W_own: Tensor) -> None:
+        z = self.z.index_select(0, rows)  # (R, D)
+        own, has_own = self.own.index_select(0, rows), self.has_own.index_select(0, rows)  # (R, 1)
+        logits = _matrix("logits", len(z), self.z_other)
+        torch.mm(z, self.z_other.T, out=logits).mul_(inverse_T)  # (R, A)
+        own_logits = logits.gather(1, own)  # (R, 1)
+        logits.scatter_(1, own, torch.where(has_own, MASKED, own_logits))
+        largest = logits.amax(1, keepdim=True)  # (R, 1)
+        e = logits.sub_(largest).exp_()  # (R, A)
+        total = e.sum(1, keepdim=True)  # (R, 1)
+        self.value += (k * (largest + total.log()) + W_own * own_logits).sum()
+        if self.grad_z is None and self.grad_other is None:
+            return
+        G = e.mul_(k / total)  # (R, A)  k p
+        G.scatter_add_(1, own, W_own).mul_(inverse_T)  # (R, A)  dL/ds, less what `pull` has
+        if self.grad_z is not None:
+            self.grad_z.index_add_(0, rows, G @ self.z_other)
+        if self.grad_other is not None:
+            self.grad_other.addmm_(G.T, z)
+
+
+def _sums_of_sets(z: Tensor, index: Tensor, sets: int) -> Tensor:
+    """Sum of the embeddings of each label set. (B, D), (B,) -> (U, D)"""
+    return z.new_zeros(sets, z.shape[1]).index_add_(0, index, z)
+
+
+# The (R, A) matrices of a block, kept from step to step on a CPU: fresh pages cost as much as the sums.
+_kept = local()
+
+
+def _matrix(name: str, rows: int, z_other: Tensor) -> Tensor:
+    """An uninitialised (rows, A) matrix that nothing else of this thread uses under this name."""
+    columns = len(z_other)
+    if z_other.device.type != "cpu" or rows * columns > KEPT_ELEMENTS:
+        return z_other.new_empty(rows, columns)
+    kept: dict[tuple[str, torch.dtype], Tensor] = _kept.__dict__
+    flat = kept.get((name, z_other.dtype))
+    if flat is None:
+        flat = kept[name, z_other.dtype] = z_other.new_empty(KEPT_ELEMENTS)
+    return flat[: rows * columns].view(rows, columns)

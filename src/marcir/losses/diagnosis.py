@@ -1,0 +1,163 @@
+"""What a loss does to a batch, as one small record that can be logged."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from marcir.errors import ConfigError
+from marcir.labels.overlap import jaccard
+from marcir.losses.base import MultiLabelLoss
+from marcir.losses.batch import Comparison, prepare
+from marcir.losses.memory import CrossBatchMemory
+from marcir.losses.pair_loss import PairLoss
+from marcir.losses.pairs import LabelSets
+from marcir.losses.processes import AcrossProcesses
+
+# Disjoint pairs, four quarters of partial overlap, and full matches.
+JACCARD_BINS = ("J=0", "0<J<=.25", ".25<J<=.5", ".5<J<=.75", ".75<J<1", "J=1")
+_EDGES = (0.0, 0.25, 0.5, 0.75)
+# Rows that are looked at together: memory stays bounded for the embeddings of a whole split.
+_ROWS = 256
+
+
+@dataclass(frozen=True)
+class LossDiagnosis:
+    """One batch, or one set of embeddings, as a loss sees it.
+
+    Attributes:
+        loss: The loss.
+        valid_anchors: Share of the images that add to it, 0..1.
+        gradient_norm: Norm of the gradient before clipping: of the parameters where it was handed in, else
+            of the embeddings.
+        cosine: Mean cosine of the pairs in each Jaccard bin; None where there is no pair. It should rise.
+        influence: Mean gamma = w/T of the positive pairs in each bin; None where there is none, and for
+            losses that do not weigh pairs.
+    """
+
+    loss: float
+    valid_anchors: float
+    gradient_norm: float
+    cosine: dict[str, float | None]
+    influence: dict[str, float | None]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, ready for JSON; `LossDiagnosis(**d)` reads them back."""
+        return asdict(self)
+
+
+def diagnose(
+    loss: MultiLabelLoss, z: Tensor, y: Tensor, *, gradient_norm: float | None = None
+) -> LossDiagnosis:
+    """Look at a batch, or at the embeddings of a trained model, without changing anything.
+
+    Args:
+        loss: Any loss.
+        z: Embeddings. (N, D), or views (N, V, D)
+        y: Multi-hot labels. (N, L)
+        gradient_norm: What `clip_grad_norm_` returned, to record the norm over the network's parameters
+            instead of the embeddings'.
+
+    >>> from marcir.losses import MulSupConLoss
+    >>> y = torch.tensor([[1, 0], [1, 0], [0, 1]])
+    >>> diagnosis = diagnose(MulSupConLoss(), torch.eye(3), y)
+    >>> round(diagnosis.valid_anchors, 3), diagnosis.cosine["J=1"], diagnosis.cosine["0<J<=.25"]
+    (0.667, 0.0, None)
+    """
+    z = z.detach().requires_grad_()
+    with torch.enable_grad(), _as_it_is(loss):
+        value = loss(z, y)
+        (gradient,) = torch.autograd.grad(value, z)
+    with torch.no_grad(), _as_it_is(loss):
+        comparison = prepare(z, y, None, None, None)
+        valid = loss.valid_anchors(comparison)
+        cosine, influence = _by_overlap(loss, comparison)
+    return LossDiagnosis(
+        loss=float(value),
+        valid_anchors=float(valid.double().mean()),
+        gradient_norm=float(gradient.norm()) if gradient_norm is None else float(gradient_norm),
+        cosine=cosine,
+        influence=influence,
+    )
+
+
+def pair_influence(loss: MultiLabelLoss, y: Tensor, y_other: Tensor) -> Tensor:
+    """gamma_ip = w_ip / T_ip of positive pairs, 0 elsewhere: how strongly a pair pulls.
+
+    Args:
+        loss: A loss over pairs (not LProto, LMsc, OML, LReg, L-W/O-Reg).
+        y: Multi-hot labels of anchors. (B, L)
+        y_other: Multi-hot labels of their partners. (A, L)
+
+    >>> from marcir.losses import SupConAnyLoss
+    >>> pair_influence(SupConAnyLoss(tau=0.5), torch.tensor([[1, 0]]), torch.tensor([[1, 1], [0, 1]]))
+    tensor([[2., 0.]])
+    """
+    loss = _innermost(loss)
+    if not isinstance(loss, PairLoss):
+        raise ConfigError(f"{type(loss).__name__} has no pair weights: it has no influence to show.")
+    no_own = torch.full((len(y),), -1, device=y.device)
+    dtype = torch.float64 if y.dtype == torch.float64 else torch.float32
+    return loss.influence(LabelSets.of_rows(y.to(dtype), y_other.to(dtype), no_own))
+
+
+def _by_overlap(
+    loss: MultiLabelLoss, comparison: Comparison
+) -> tuple[dict[str, float | None], dict[str, float | None]]:
+    """Mean cosine of all pairs, and mean influence of positive pairs, in each Jaccard bin."""
+    z, y = comparison.z, comparison.y
+    inner = _innermost(loss)
+    cosine, influence = _BinMeans(z), _BinMeans(z)
+    for rows in torch.arange(len(z), device=z.device).split(_ROWS):
+        own = comparison.own[rows]
+        bins = _bins_of(jaccard(y[rows], y))  # (R, B)
+        bins.scatter_(1, own[:, None], len(JACCARD_BINS))  # a bin of its own, which nobody reads
+        cosine.add(bins, z[rows] @ z.T)
+        if isinstance(inner, PairLoss):
+            gamma = inner.influence(LabelSets.of_rows(y[rows], y, own))
+            influence.add(bins[gamma > 0], gamma[gamma > 0])
+    return cosine.means(), influence.means()
+
+
+def _bins_of(J: Tensor) -> Tensor:
+    """The number of each pair's Jaccard bin. (R, B)"""
+    edges = torch.tensor(_EDGES, dtype=J.dtype, device=J.device)
+    return torch.bucketize(J, edges) + (J == 1)
+
+
+class _BinMeans:
+    """Means by bin, added up over blocks in double precision."""
+
+    def __init__(self, like: Tensor) -> None:
+        self.sums = torch.zeros(len(JACCARD_BINS) + 1, dtype=torch.float64, device=like.device)
+        self.counts = torch.zeros_like(self.sums)
+
+    def add(self, bins: Tensor, values: Tensor) -> None:
+        bins = bins.flatten()
+        self.sums += torch.bincount(bins, values.flatten().double(), minlength=len(self.sums))
+        self.counts += torch.bincount(bins, minlength=len(self.sums))
+
+    def means(self) -> dict[str, float | None]:
+        pairs = zip(JACCARD_BINS, self.sums.tolist(), self.counts.tolist(), strict=False)
+        return {name: total / count if count else None for name, total, count in pairs}
+
+
+def _innermost(loss: MultiLabelLoss) -> MultiLabelLoss:
+    while isinstance(loss, CrossBatchMemory | AcrossProcesses):
+        loss = loss.loss
+    return loss
+
+
+@contextmanager
+def _as_it_is(loss: MultiLabelLoss) -> Iterator[None]:
+    """Evaluation mode for a while: looking must not fill a queue."""
+    modes = [(module, module.training) for module in loss.modules()]
+    loss.eval()
+    try:
+        yield
+    finally:
+        for module, training in modes:
+            module.training = training

@@ -1,0 +1,23 @@
+"""Buffers whose length is data."""
+
+from typing import Any
+
+from torch import Tensor, nn
+
+
+class ElasticBuffers(nn.Module):
+    """A module whose buffers take over the sizes of a saved state, because their length is data."""
+
+    def check_saved(self, name: str, saved: Tensor) -> None:
+        """Refuse a saved buffer that cannot belong here."""
+
+    def _load_from_state_dict(
+        self, state_dict: dict[str, Any], prefix: str, *args: Any, **kwargs: Any
+    ) -> None:
+        for name, buffer in list(self.named_buffers(recurse=False)):
+            saved = state_dict.get(prefix + name)
+            if saved is not None:
+                self.check_saved(name, saved)
+                # A new tensor even for equal sizes: what was derived from the old one is out of date.
+                setattr(self, name, buffer.new_empty(saved.shape))
+        super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)

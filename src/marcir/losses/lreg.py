@@ -1,0 +1,95 @@
+"""L-W/O-Reg and LReg: prototypes among the samples, and positives that are never pushed apart."""
+
+import torch
+from torch import Tensor
+
+from marcir.labels.overlap import shared_labels
+from marcir.losses.batch import Comparison
+from marcir.losses.checks import finite, positive
+from marcir.losses.prototypes import PrototypeLoss, own_rows, similarities_of_others
+
+
+class LWithoutRegLoss(PrototypeLoss):
+    """L-W/O-Reg: a label-wise contrast over V = batch + prototypes, where prototypes are anchors too.
+
+    L = mean over anchors of V with any weight of -sum_j w_ij log p_ij
+    w_ij = 1/n_i sum_{k shared} r_ij / sum_{l != i, k in y_l} r_il
+    r_ij = (|y_i n y_j| / |y_j|)^a; for a < 0: 1 where y_j lies inside y_i, else 0
+
+    Args:
+        embedding_dim: Length of an embedding, D.
+        num_labels: Number of labels, L.
+        tau: Temperature.
+        overlap_power: The exponent a.
+        generator: Draws the first prototypes.
+    """
+
+    def __init__(
+        self,
+        embedding_dim: int,
+        num_labels: int,
+        tau: float = 0.3,
+        overlap_power: float = 0.0,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        super().__init__(embedding_dim, num_labels, generator)
+        self.tau = positive("tau", tau)
+        self.overlap_power = finite("overlap_power", overlap_power)
+
+    def terms(self, comparison: Comparison) -> tuple[Tensor, Tensor]:
+        """The sum over anchors with any weight, prototypes included, and their number."""
+        points = self.with_prototypes(comparison)
+        is_own = own_rows(points.own, len(points.z_other))
+        logits = similarities_of_others(points.z, points.z_other, is_own, self.tau)  # (B, A)
+        w = self.weights(points.y, points.y_other, is_own)  # (B, A)
+        log_p = torch.log_softmax(logits, 1)
+        loss = -(w * log_p).sum(1) - self.regularisation(w, log_p, logits)  # (B,)
+        return loss.sum()[None], (w > 0).any(1).sum()[None]
+
+    def regularisation(self, w: Tensor, log_p: Tensor, logits: Tensor) -> Tensor | float:
+        """What is taken off the loss of each anchor. (B,)"""
+        return 0.0
+
+    def with_prototypes(self, comparison: Comparison) -> Comparison:
+        """V: the prototypes join the anchors and the comparisons, prototype k with the label set {k}."""
+        z, y = comparison.z, comparison.y
+        c = self.unit_prototypes(z)  # (L, D)
+        labels = torch.eye(len(c), dtype=y.dtype, device=y.device)
+        place = len(comparison.z_other) + torch.arange(len(c), device=z.device)
+        rank, processes = comparison.process
+        counted = slice(rank, None, processes)
+        return Comparison(
+            z=torch.cat([z, c[counted]]),
+            y=torch.cat([y, labels[counted]]),
+            z_other=torch.cat([comparison.z_other, c]),
+            y_other=torch.cat([comparison.y_other, labels]),
+            own=torch.cat([comparison.own, place[counted]]),
+        )
+
+    def weights(self, y: Tensor, y_other: Tensor, is_own: Tensor) -> Tensor:
+        """w_ij, 0 for the anchor's own row. (B, A)"""
+        r = self.containments(y, y_other).masked_fill(is_own, 0)  # (B, A)
+        total = y * (r @ y_other)  # (B, L)
+        per_label = torch.where(total > 0, 1 / torch.where(total > 0, total, 1), 0)
+        return r * (per_label @ y_other.T) / y.sum(1).clamp_min(1)[:, None]
+
+    def containments(self, y: Tensor, y_other: Tensor) -> Tensor:
+        """r_ij of pairs that share a label, else 0. (B, A)"""
+        shared = shared_labels(y, y_other)
+        inside = shared / y_other.sum(1).clamp_min(1)
+        r = (inside == 1).to(y.dtype) if self.overlap_power < 0 else inside**self.overlap_power
+        return torch.where(shared > 0, r, 0)
+
+
+class LRegLoss(LWithoutRegLoss):
+    """LReg: L-W/O-Reg less what would push a positive pair apart. May be negative.
+
+    L = L-W/O-Reg - 1/M sum_ij [w_ij > 0] max(stopgrad(p_ij) - w_ij, 0) s_ij/tau, M = its number of anchors
+
+    So the gradient on a logit is min(p - w, 0)/M for positives and p/M for negatives.
+    """
+
+    def regularisation(self, w: Tensor, log_p: Tensor, logits: Tensor) -> Tensor:
+        """sum_j [w_ij > 0] max(stopgrad(p_ij) - w_ij, 0) s_ij/tau. (B,)"""
+        excess = (log_p.detach().exp() - w).clamp_min(0)  # (B, A)
+        return (torch.where(w > 0, excess, 0) * logits).sum(1)

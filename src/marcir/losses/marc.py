@@ -1,0 +1,133 @@
+"""MARC, the paper's loss, and Wg-MARC."""
+
+from typing import Literal, get_args
+
+import torch
+from torch import Tensor
+
+from marcir.labels.statistics import (
+    ANCHOR_FREQUENCIES,
+    PAIR_FREQUENCIES,
+    AnchorFrequency,
+    LabelStatistics,
+    PairFrequency,
+)
+from marcir.losses.checks import finite, not_negative, one_of, positive
+from marcir.losses.frequencies import Frequency, TrainingFrequencies
+from marcir.losses.mulsupcon import mean_of_each_anchor
+from marcir.losses.pair_loss import PairLoss
+from marcir.losses.pairs import LabelSets, Pairs, labelwise_shares, valid_labels
+
+TauMode = Literal["direct", "scale"]
+
+
+class MARCLoss(PairLoss):
+    """MARC: MulSupCon with pairs weighed by rarity (PLR) and temperatures set by overlap (DTS).
+
+    L = mean over valid (i, k) of -1/|P_k(i)| sum_{p in P_k(i)} w_ip log softmax_a(s_ia / T_ia)_p
+    w_ip = 1 / (log(1 + f(y_i, y_p)) + eps)                    PLR, Eq. 1
+    T_ia = exp(-alpha J(y_i, y_a)) + beta / log(1 + h(y_i))    DTS, Eq. 2
+
+    Args:
+        statistics: Label statistics of the training split.
+        tau: Temperature where DTS is off, and the factor of `tau_mode="scale"`.
+        alpha: How fast the temperature falls with the overlap.
+        beta: How much rare anchors raise it.
+        eps: Guards the division in w.
+        plr: Whether pairs are weighed; off: w = 1.
+        dts: Whether the temperature varies; off: T = tau.
+        tau_mode: `direct`: T is the temperature itself (Reading R8); `scale`: tau * T.
+        pair_frequency: What f counts (Reading R4).
+        anchor_frequency: What h is, the mean or minimum count of the anchor's labels (Reading R6).
+        frequency: `count`, or `relative` to the number of training images (Reading R5).
+        chunk_size: Anchors at a time, see `PairLoss`.
+    """
+
+    def __init__(
+        self,
+        statistics: LabelStatistics,
+        tau: float = 0.3,
+        alpha: float = 1.5,
+        beta: float = 0.1,
+        eps: float = 1e-8,
+        plr: bool = True,
+        dts: bool = True,
+        tau_mode: TauMode = "direct",
+        pair_frequency: PairFrequency = "joint",
+        anchor_frequency: AnchorFrequency = "mean",
+        frequency: Frequency = "count",
+        chunk_size: int | None = None,
+    ) -> None:
+        super().__init__(chunk_size)
+        self.frequencies = TrainingFrequencies(
+            statistics,
+            one_of("pair_frequency", pair_frequency, PAIR_FREQUENCIES),
+            one_of("anchor_frequency", anchor_frequency, ANCHOR_FREQUENCIES),
+            one_of("frequency", frequency, get_args(Frequency)),
+        )
+        self.num_labels = statistics.num_labels
+        self.tau = positive("tau", tau)
+        self.alpha = finite("alpha", alpha)
+        self.beta = not_negative("beta", beta)
+        self.eps = not_negative("eps", eps)
+        self.plr = plr
+        self.dts = dts
+        self.tau_mode = one_of("tau_mode", tau_mode, get_args(TauMode))
+
+    def pairs(self, sets: LabelSets) -> Pairs:
+        """W = c * w, T, one count for each valid label."""
+        T = self.temperatures(sets)  # (U, V)  Eq. 2
+        w = self.weights(sets)  # (U, V)  Eq. 1
+        c = labelwise_shares(sets)  # (U, V)  Eq. 3
+        return Pairs(c * w, T, valid_labels(sets))  #  Eq. 4
+
+    def temperatures(self, sets: LabelSets) -> Tensor | float:
+        """T_ia of all pairs. (U, V)"""
+        if not self.dts:
+            return self.tau
+        T = pair_temperatures(sets.J, self.frequencies.of_anchors(sets.y), self.alpha, self.beta)
+        return T if self.tau_mode == "direct" else self.tau * T
+
+    def weights(self, sets: LabelSets) -> Tensor:
+        """w_ip of all pairs. (U, V)"""
+        return rarity_weights(sets, self.frequencies if self.plr else None, self.eps)
+
+
+class WgMARCLoss(MARCLoss):
+    """Wg-MARC: the mean over an anchor's valid labels first, then over anchors."""
+
+    def pairs(self, sets: LabelSets) -> Pairs:
+        """W = c * w / valid labels, T, one count for each valid anchor."""
+        return mean_of_each_anchor(super().pairs(sets))
+
+
+def rarity_weights(sets: LabelSets, frequencies: TrainingFrequencies | None, eps: float) -> Tensor:
+    """w_ip of positive pairs, 1 for all of them without frequencies; 0 elsewhere (Reading R10). (U, V)"""
+    positives = sets.shared > 0
+    if frequencies is None:
+        return positives.to(sets.y.dtype)
+    return torch.where(positives, pair_weights(frequencies.of_pairs(sets.y, sets.y_other), eps), 0)
+
+
+def pair_weights(f: Tensor, eps: float = 1e-8) -> Tensor:
+    """w_ip = 1 / (log(1 + f_ip) + eps)  (Eq. 1, Pairwise Label Reweighting).
+
+    >>> pair_weights(torch.tensor([1.0, 100.0]))
+    tensor([1.4427, 0.2167])
+    """
+    return 1 / (torch.log1p(f) + eps)
+
+
+def pair_temperatures(J: Tensor, h: Tensor, alpha: float = 1.5, beta: float = 0.1) -> Tensor:
+    """T_ia = exp(-alpha J_ia) + beta / log(1 + h_i)  (Eq. 2, Dynamic Temperature Scaling).
+
+    Args:
+        J: Jaccard overlaps. (U, V)
+        h: Training frequency of each anchor's labels. (U,)
+        alpha: How fast the temperature falls with the overlap.
+        beta: How much rare anchors raise it.
+
+    >>> pair_temperatures(torch.tensor([[0.0, 1.0]]), torch.tensor([99.0]))
+    tensor([[1.0217, 0.2448]])
+    """
+    return torch.exp(-alpha * J) + beta / torch.log1p(h)[:, None]

@@ -1,0 +1,63 @@
+"""A memory of past batches around a loss."""
+
+from dataclasses import replace
+
+from torch import Tensor
+
+from marcir.errors import ConfigError
+from marcir.losses.base import MultiLabelLoss
+from marcir.losses.batch import Comparison
+from marcir.losses.checks import whole
+from marcir.losses.lmsc import LMscLoss
+from marcir.losses.lproto import LProtoLoss
+from marcir.losses.queue import EmbeddingQueue
+
+
+class CrossBatchMemory(MultiLabelLoss):
+    """Compare the anchors of a batch with past batches too.
+
+    The comparisons are the batch (or z_other), then the past rows; the anchor's own row of this batch is
+    left out. Past rows are detached, kept in training mode, and saved with the loss.
+
+    Args:
+        loss: Any loss that compares images.
+        size: Past rows that are kept.
+
+    >>> import torch
+    >>> from marcir.losses import MulSupConLoss
+    >>> loss = CrossBatchMemory(MulSupConLoss(), size=4096)
+    >>> _ = loss(torch.eye(4), torch.eye(4).repeat_interleave(2, 1)[:, :4])
+    >>> len(loss.memory.z)
+    4
+    """
+
+    def __init__(self, loss: MultiLabelLoss, size: int) -> None:
+        super().__init__()
+        if isinstance(loss, LProtoLoss):
+            raise ConfigError(
+                "LProto compares images with prototypes only: a memory of past images would change nothing."
+            )
+        if isinstance(loss, LMscLoss) and loss.queue.size:
+            raise ConfigError(
+                f"LMsc has a queue of its own (queue_size = {loss.queue.size}): set it to 0, or leave the "
+                "memory out."
+            )
+        self.loss = loss
+        self.num_labels = loss.num_labels
+        self.embedding_dim = loss.embedding_dim
+        self.memory = EmbeddingQueue(whole("size", size, 1))
+
+    def terms(self, comparison: Comparison) -> tuple[Tensor, Tensor]:
+        """The loss's own terms, with more comparisons."""
+        terms = self.loss.terms(self._with_past(comparison))
+        if self.training:
+            self.memory.add(comparison.z_other, comparison.y_other)
+        return terms
+
+    def valid_anchors(self, comparison: Comparison) -> Tensor:
+        """The loss's own valid anchors, with more comparisons. (B,)"""
+        return self.loss.valid_anchors(self._with_past(comparison))
+
+    def _with_past(self, comparison: Comparison) -> Comparison:
+        z_other, y_other = self.memory.append_to(comparison.z_other, comparison.y_other)
+        return replace(comparison, z_other=z_other, y_other=y_other)

@@ -1,0 +1,117 @@
+"""Losses that are one weighted log-softmax over pairs: `pairs` says the weights, this does the rest."""
+
+from abc import abstractmethod
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+from marcir.labels.sets import distinct_sets
+from marcir.losses.base import MultiLabelLoss
+from marcir.losses.batch import Comparison
+from marcir.losses.checks import whole
+from marcir.losses.contrast import KEPT_ELEMENTS, PairTable, contrast
+from marcir.losses.pairs import LabelSets, Pairs
+
+# Pairs of one block where it is not the cache that sets it: enough to be worth a launch on a GPU.
+_BLOCK_ELEMENTS_ELSEWHERE = 1 << 25
+_FEWEST_ROWS = 64
+# Elements of the weights of label sets before they are expanded to rows.
+_TABLE_ELEMENTS = 1 << 20
+
+
+class PairLoss(MultiLabelLoss):
+    """L = sum_i -sum_p W_ip log softmax_a(s_ia / T_ia)_p / count, with W, T and count from `pairs`.
+
+    Args:
+        chunk_size: Anchors that are worked on at a time; memory grows with chunk_size x comparisons. By
+            default it is chosen for speed, and memory stays bounded as well.
+    """
+
+    def __init__(self, chunk_size: int | None = None) -> None:
+        super().__init__()
+        self.chunk_size = None if chunk_size is None else whole("chunk_size", chunk_size, 1)
+
+    @abstractmethod
+    def pairs(self, sets: LabelSets) -> Pairs:
+        """Weights, temperatures and counts of label-set pairs."""
+
+    def weights(self, sets: LabelSets) -> Tensor:
+        """w_ip of positive pairs beside their share of the mean: 1 unless a loss weighs pairs. (U, V)"""
+        return (sets.shared > 0).to(sets.y.dtype)
+
+    def influence(self, sets: LabelSets) -> Tensor:
+        """gamma_ip = w_ip / T_ip of positive pairs, 0 elsewhere: how strongly a pair pulls. (U, V)"""
+        pairs = self.pairs(sets)
+        return torch.where(pairs.W > 0, self.weights(sets) / pairs.T, 0)
+
+    def valid_anchors(self, comparison: Comparison) -> Tensor:
+        """Anchors that add to the count. (B,)"""
+        return self.pairs(LabelSets.of_rows(comparison.y, comparison.y_other, comparison.own)).count > 0
+
+    def terms(self, comparison: Comparison) -> tuple[Tensor, Tensor]:
+        """One sum over anchors and the count it is divided by."""
+        tables = Tables(self, comparison)
+        z, z_other = comparison.z, comparison.z_other
+        rows = self.chunk_size or max(_FEWEST_ROWS, _block_elements(z.device) // len(z_other))
+        value = contrast(z, z_other, comparison.own, tables.others.index, tables, rows)
+        return (value + tables.constant)[None], tables.count[None]
+
+
+def _block_elements(device: torch.device) -> int:
+    return KEPT_ELEMENTS if device.type == "cpu" else _BLOCK_ELEMENTS_ELSEWHERE
+
+
+class Tables:
+    """The pairs of a batch, computed for its distinct label sets, some anchor sets at a time.
+
+    Anchors are taken in the order of their label sets, so that a table needs few of them; `count` and
+    `constant` are complete when all tables have been taken.
+    """
+
+    def __init__(self, loss: PairLoss, comparison: Comparison) -> None:
+        self.loss = loss
+        self.comparison = comparison
+        y, own = comparison.y, comparison.own
+        self.others = distinct_sets(comparison.y_other)
+        self.anchors = (
+            self.others
+            if comparison.y is comparison.y_other
+            else distinct_sets(torch.cat([y, (own >= 0).to(y.dtype)[:, None]], 1))
+        )
+        self.count = y.new_zeros(())
+        self.constant = y.new_zeros(())
+
+    def __iter__(self) -> Iterator[PairTable]:
+        order = self.anchors.index.argsort(stable=True)  # (B,)
+        index = self.anchors.index[order]  # (B,) rising
+        ends = [0, *self.anchors.sizes.cumsum(0).tolist()]  # where the rows of each set end
+        sets_at_once = max(1, _TABLE_ELEMENTS // len(self.comparison.y_other))
+        for first in range(0, len(ends) - 1, sets_at_once):
+            last = min(first + sets_at_once, len(ends) - 1)
+            rows = slice(ends[first], ends[last])
+            yield self._table(slice(first, last), order[rows], index[rows] - first)
+
+    def _table(self, kinds: slice, rows: Tensor, index: Tensor) -> PairTable:
+        """The table of some anchor label sets; adds them to the counts."""
+        first = self.anchors.first[kinds]
+        own = self.comparison.own[first]
+        sets = LabelSets(
+            y=self.comparison.y[first],
+            y_other=self.comparison.y_other[self.others.first],
+            sizes=self.others.sizes,
+            own=torch.where(own >= 0, self.others.index[own], -1),
+        )
+        pairs = self.loss.pairs(sets)
+        anchors = self.anchors.sizes[kinds].to(pairs.W.dtype)
+        self.count += anchors @ pairs.count
+        if pairs.constant is not None:
+            self.constant += anchors @ pairs.constant
+        return PairTable(
+            rows=rows,
+            index=index,
+            W=pairs.W,
+            k=sets.sum_over_others(pairs.W),
+            W_own=pairs.W.gather(1, sets.own.clamp_min(0)[:, None]).squeeze(1) * (sets.own >= 0),
+            inverse_T=1 / pairs.T,
+        )

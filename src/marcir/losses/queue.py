@@ -1,0 +1,41 @@
+"""Embeddings of past batches, first in, first out."""
+
+import torch
+from torch import Tensor
+
+from marcir.losses.checks import whole
+from marcir.losses.elastic import ElasticBuffers
+
+
+class EmbeddingQueue(ElasticBuffers):
+    """The last `size` embeddings and labels that were added, detached; saved with the loss.
+
+    Args:
+        size: How many are kept at most.
+    """
+
+    z: Tensor
+    y: Tensor
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.size = whole("size", size, 0)
+        # The widths are those of the first batch.
+        self.register_buffer("z", torch.empty(0, 0))
+        self.register_buffer("y", torch.empty(0, 0))
+
+    def append_to(self, z: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        """Rows, then the queue's rows. (A, D), (A, L) -> (A + Q, D), (A + Q, L)"""
+        if not len(self.z):
+            return z, y
+        return torch.cat([z, self.z.to(z)]), torch.cat([y, self.y.to(y)])
+
+    @torch.no_grad()
+    def add(self, z: Tensor, y: Tensor) -> None:
+        """Put rows at the end of the queue and drop the oldest."""
+        if not self.size:
+            return
+        old_z = self.z.to(z) if len(self.z) else z[:0]
+        old_y = self.y.to(y) if len(self.y) else y[:0]
+        self.z = torch.cat([old_z, z])[-self.size :].detach().clone()
+        self.y = torch.cat([old_y, y])[-self.size :].detach().clone()

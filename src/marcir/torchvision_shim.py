@@ -1,0 +1,74 @@
+"""torchvision and timm, importable beside a CPU-only torch.
+
+The torchvision wheel of a package index is built for CUDA. Beside a CPU-only torch its native library
+does not load, and `import torchvision` fails with "operator torchvision::nms does not exist"
+(pytorch/vision #9077), although models and transforms need none of those operators. Declaring the
+two schemas that the import looks up is enough. Only the declaration is made: calling the operator still
+fails, as it should.
+
+Whatever uses either package imports it from here, which the import contract checks:
+
+    from marcir.torchvision_shim import timm, torchvision
+"""
+
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+import torch
+
+from marcir.errors import DependencyError
+
+if TYPE_CHECKING:
+    import timm as timm
+    import torchvision as torchvision
+
+_SCHEMAS = {
+    "nms": "nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
+    "qnms": "qnms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
+}
+# A torch.library.Library withdraws its declarations when it is collected: it must live as long as the process.
+_declared: list[torch.library.Library] = []
+
+
+def _native_operators_load() -> bool:
+    """Whether torchvision's own library can be loaded (loading it twice is harmless)."""
+    spec = find_spec("torchvision")
+    if spec is None or not spec.submodule_search_locations:
+        raise DependencyError(
+            "torchvision is not installed. Install it with: pip install 'marcir[train]'"
+        )
+    for folder in spec.submodule_search_locations:
+        for library in sorted(Path(folder).glob("_C.*")):
+            try:
+                torch.ops.load_library(library)
+            except OSError:
+                continue
+            return True
+    return False
+
+
+def declare_operators() -> None:
+    """Declare `torchvision::nms` and `qnms` where the native operators are absent."""
+    if _declared or hasattr(torch.ops.torchvision, "nms") or _native_operators_load():
+        return
+    library = torch.library.Library("torchvision", "FRAGMENT")
+    for schema in _SCHEMAS.values():
+        library.define(schema)
+    _declared.append(library)
+
+
+def __getattr__(name: str) -> ModuleType:
+    if name not in ("torchvision", "timm"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    declare_operators()
+    try:
+        return import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name != name:
+            raise
+        raise DependencyError(
+            f"{name} is not installed. Install it with: pip install 'marcir[train]'"
+        ) from error
