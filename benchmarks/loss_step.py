@@ -150,7 +150,14 @@ def main() -> None:
     if arguments.memory_batch:
         print("\nMemory (goal: under 2048 MiB extra)", flush=True)
         for name in MEMORY_LOSSES:
-            command = [sys.executable, __file__, "--memory-of", name, "--memory-batch", str(arguments.memory_batch)]
+            command = [
+                sys.executable,
+                __file__,
+                "--memory-of",
+                name,
+                "--memory-batch",
+                str(arguments.memory_batch),
+            ]
             subprocess.run(command, check=True)  # noqa: S603
 
 

@@ -32,7 +32,7 @@ _PUBLIC = {
     "jaccard": "marcir.labels",
 }
 
-__all__ = ["__version__", *_PUBLIC]  # noqa: PLE0604
+__all__ = ["__version__", *_PUBLIC]
 
 
 def __getattr__(name: str) -> Any:

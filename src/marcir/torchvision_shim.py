@@ -29,7 +29,7 @@ _SCHEMAS = {
     "nms": "nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
     "qnms": "qnms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
 }
-# A torch.library.Library withdraws its declarations when it is collected: it must live as long as the process.
+# A Library withdraws its declarations when it is collected: it must live as long as the process.
 _declared: list[torch.library.Library] = []
 
 
@@ -37,9 +37,7 @@ def _native_operators_load() -> bool:
     """Whether torchvision's own library can be loaded (loading it twice is harmless)."""
     spec = find_spec("torchvision")
     if spec is None or not spec.submodule_search_locations:
-        raise DependencyError(
-            "torchvision is not installed. Install it with: pip install 'marcir[train]'"
-        )
+        raise DependencyError("torchvision is not installed. Install it with: pip install 'marcir[train]'")
     for folder in spec.submodule_search_locations:
         for library in sorted(Path(folder).glob("_C.*")):
             try:

@@ -151,9 +151,7 @@ def mean_of_valid(terms: list[Tensor], *inputs: Tensor) -> Tensor:
 # ---- 1-3: SupCon ALL, SupCon ANY, LBase ----------------------------------------------------------
 
 
-def supcon_all(
-    z: Tensor, y: LabelSets, tau: float = 0.3, **comparison: Unpack[Comparison]
-) -> Tensor:
+def supcon_all(z: Tensor, y: LabelSets, tau: float = 0.3, **comparison: Unpack[Comparison]) -> Tensor:
     """L_i = 1/|P(i)| sum_{p in P(i)} -log p_ip; mean over valid anchors.
 
     P(i) = {p in A(i) : u_p = y_i}.
@@ -168,9 +166,7 @@ def supcon_all(
     return mean_of_valid(losses, z)
 
 
-def supcon_any(
-    z: Tensor, y: LabelSets, tau: float = 0.3, **comparison: Unpack[Comparison]
-) -> Tensor:
+def supcon_any(z: Tensor, y: LabelSets, tau: float = 0.3, **comparison: Unpack[Comparison]) -> Tensor:
     """L_i = 1/|P(i)| sum_{p in P(i)} -log p_ip; mean over valid anchors.
 
     P(i) = {p in A(i) : u_p and y_i share a label}.
@@ -322,9 +318,7 @@ def mulsupcon_terms(batch: Batch, i: int, tau: float) -> list[Tensor]:
     return [mean([-log[p] for p in P_k]) for P_k in P.values() if P_k]
 
 
-def mulsupcon(
-    z: Tensor, y: LabelSets, tau: float = 0.3, **comparison: Unpack[Comparison]
-) -> Tensor:
+def mulsupcon(z: Tensor, y: LabelSets, tau: float = 0.3, **comparison: Unpack[Comparison]) -> Tensor:
     """L = mean of l_ik over all valid (i, k)."""
     batch = make_batch(z, y, **comparison)
     losses = []
@@ -333,9 +327,7 @@ def mulsupcon(
     return mean_of_valid(losses, z)
 
 
-def wg_mulsupcon(
-    z: Tensor, y: LabelSets, tau: float = 0.3, **comparison: Unpack[Comparison]
-) -> Tensor:
+def wg_mulsupcon(z: Tensor, y: LabelSets, tau: float = 0.3, **comparison: Unpack[Comparison]) -> Tensor:
     """L_i = mean of l_ik over the valid labels of i; mean over valid i."""
     batch = make_batch(z, y, **comparison)
     losses = []
@@ -509,7 +501,7 @@ class Marc:
         f = pair_frequency(y_i, y_p, self.train, self.pair_frequency)
         return pair_weight(f / self.unit_of_frequency(), self.eps)
 
-    def T(self, y_i: LabelSet, y_a: LabelSet) -> float:  # noqa: N802
+    def T(self, y_i: LabelSet, y_a: LabelSet) -> float:
         """T_ia, times tau with tau_mode "scale"; tau alone with DTS off (reading R8)."""
         if not self.dts:
             return self.tau

@@ -36,7 +36,14 @@ def jaccard(y: Tensor, y_other: Tensor) -> Tensor:
     >>> jaccard(torch.tensor([[1, 1, 0]]), torch.tensor([[1, 1, 0], [0, 1, 1], [0, 0, 0]]))
     tensor([[1.0000, 0.3333, 0.0000]])
     """
-    r = shared_labels(y, y_other)  # (B, A)
-    n, n_other = y.sum(1).to(r.dtype), y_other.sum(1).to(r.dtype)
-    union = n[:, None] + n_other[None, :] - r  # (B, A)
+    return jaccard_of_counts(shared_labels(y, y_other), y.sum(1), y_other.sum(1))
+
+
+def jaccard_of_counts(r: Tensor, n: Tensor, n_other: Tensor) -> Tensor:
+    """Jaccard overlap from r_ij shared labels and label sets of n_i and n_j labels.
+
+    >>> jaccard_of_counts(torch.tensor([[1.0]]), torch.tensor([2]), torch.tensor([3]))
+    tensor([[0.2500]])
+    """
+    union = n[:, None] + n_other - r  # (B, A)
     return r / union.clamp_min(1)

@@ -34,7 +34,7 @@ def equal_rows(words: Tensor) -> Tensor:
 
     Successive one-column `unique` calls: much faster than `unique(dim=0)`.
     """
-    number = torch.unique(words[:, 0], return_inverse=True)[1]
+    number: Tensor = torch.unique(words[:, 0], return_inverse=True)[1]
     for column in words.T[1:]:
         number = torch.unique((number << BITS) | column, return_inverse=True)[1]
     return number

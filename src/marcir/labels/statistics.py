@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import get_args, Literal
+from typing import Literal, get_args
 
 import torch
 from safetensors import SafetensorError
@@ -54,9 +54,7 @@ class LabelStatistics:
         """Count the multi-hot labels of the training split (never of the test split). (N, L)"""
         y = torch.as_tensor(y)
         if y.ndim != 2:
-            raise LabelError(
-                f"label statistics: expected multi-hot labels (N, L), found {tuple(y.shape)}."
-            )
+            raise LabelError(f"label statistics: expected multi-hot labels (N, L), found {tuple(y.shape)}.")
         if not ((y == 0) | (y == 1)).all():
             raise LabelError("label statistics: labels must be 0 or 1.")
         found = distinct_sets(y)
@@ -76,6 +74,11 @@ class LabelStatistics:
     def label_counts(self) -> Tensor:
         """Training images that carry each label. (L,)"""
         return (self.rows * self.counts[:, None]).sum(0)
+
+    @cached_property
+    def _counts_of_seen(self) -> Tensor:
+        """Label counts in which a label unseen in training counts as one. (L,)"""
+        return self.label_counts.clamp_min(1).float()
 
     @cached_property
     def cooccurrence(self) -> Tensor:
@@ -112,8 +115,7 @@ class LabelStatistics:
             "shared_mean": self._shared_mean,
             "shared_min": self._shared_min,
         }
-        dtype = y.dtype if y.is_floating_point() else torch.float32
-        return formulas[kind](y.to(dtype), y_other.to(dtype)).clamp_min(1)
+        return formulas[kind](_floating(y), _floating(y_other)).clamp_min(1)
 
     def anchor_frequency(self, y: Tensor, kind: AnchorFrequency = "mean") -> Tensor:
         """The paper's h(y_i): mean (or minimum) training count of the anchor's labels.
@@ -124,8 +126,8 @@ class LabelStatistics:
         >>> statistics.anchor_frequency(torch.tensor([[1, 1], [0, 1]]))
         tensor([2., 1.])
         """
-        y = y if y.is_floating_point() else y.float()
-        n = self.label_counts.clamp_min(1).to(y.dtype)  # (L,)
+        y = _floating(y)
+        n = self._counts_of_seen.to(y.dtype)  # (L,)
         if kind == "mean":
             return ((y @ n) / y.sum(1).clamp_min(1)).clamp_min(1)
         smallest = torch.where(y > 0, n, torch.inf).amin(1)
@@ -136,7 +138,7 @@ class LabelStatistics:
         return y @ self.cooccurrence.to(y.dtype) @ y_other.T / sizes.clamp_min(1)
 
     def _shared_mean(self, y: Tensor, y_other: Tensor) -> Tensor:
-        n = self.label_counts.clamp_min(1).to(y.dtype)
+        n = self._counts_of_seen.to(y.dtype)
         return (y * n) @ y_other.T / shared_labels(y, y_other).clamp_min(1)
 
     def _shared_min(self, y: Tensor, y_other: Tensor) -> Tensor:
@@ -168,3 +170,7 @@ class LabelStatistics:
             raise LabelError(f"{path}: cannot read label statistics: {error}.") from error
         except KeyError as error:
             raise LabelError(f"{path}: not label statistics: {error} is missing.") from error
+
+
+def _floating(y: Tensor) -> Tensor:
+    return y if y.is_floating_point() else y.float()

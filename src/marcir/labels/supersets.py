@@ -31,9 +31,10 @@ class SupersetCounts:
 
     def of_intersections(self, y: Tensor, y_other: Tensor) -> Tensor:
         """Training images that carry every label of y_i n y_p, for all pairs. (U, V)"""
-        words, words_other = label_words(y), label_words(y_other)
+        words = label_words(y)
+        words_other = words if y_other is y else label_words(y_other)
         if self.rows.shape[1] <= LARGEST_TABLE:
-            return self._table[words & words_other[:, 0]].to(y.dtype)
+            return self._table.take(words & words_other[:, 0]).to(y.dtype)
         return self._on_demand(y, y_other, words, words_other)
 
     @cached_property

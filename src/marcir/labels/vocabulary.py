@@ -36,8 +36,7 @@ class LabelVocabulary(Sequence[str]):
                 )
             if name in self._index:
                 raise LabelError(
-                    f"label names: '{name}' stands twice, at {self._index[name]} and {position}. "
-                    "Remove one."
+                    f"label names: '{name}' stands twice, at {self._index[name]} and {position}. Remove one."
                 )
             self._index[name] = position
 
@@ -57,9 +56,7 @@ class LabelVocabulary(Sequence[str]):
         columns = []
         for row in rows:
             if isinstance(row, str):
-                raise LabelError(
-                    f"expected a list of label names for each image, found the text {row!r}."
-                )
+                raise LabelError(f"expected a list of label names for each image, found the text {row!r}.")
             columns.append([self.index_of(name) for name in row])
         y = torch.zeros(len(columns), len(self), dtype=torch.bool)
         for i, labels in enumerate(columns):
@@ -70,8 +67,7 @@ class LabelVocabulary(Sequence[str]):
         """The label names of each multi-hot row, in the vocabulary's order."""
         if y.ndim != 2 or y.shape[1] != len(self):
             raise LabelError(
-                f"expected labels of shape (B, {len(self)}), found {tuple(y.shape)}: "
-                "one column a name."
+                f"expected labels of shape (B, {len(self)}), found {tuple(y.shape)}: one column a name."
             )
         return [[self.names[k] for k in row.nonzero().flatten().tolist()] for row in y]
 

@@ -7,7 +7,7 @@ from marcir.errors import ConfigError
 from marcir.labels.statistics import LabelStatistics
 from marcir.losses.checks import finite, fraction, not_negative, positive
 from marcir.losses.frequencies import TrainingFrequencies
-from marcir.losses.marc import rarity_weights
+from marcir.losses.marc import pair_weights
 from marcir.losses.pair_loss import PairLoss
 from marcir.losses.pairs import LabelSets, Pairs, anchor_mean, labelwise_shares
 
@@ -67,9 +67,11 @@ class CalibratedMARCLoss(PairLoss):
         W = (1 - self.mix) * a + self.mix * b  # (U, V)
         return anchor_mean(W, sets, calibrated_temperatures(sets.J, self.tau, self.delta))
 
-    def weights(self, sets: LabelSets) -> Tensor:
-        """w_ip of all pairs. (U, V)"""
-        return rarity_weights(sets, self.frequencies, self.eps)
+    def weights(self, sets: LabelSets) -> Tensor | float:
+        """w_ip, meant for positive pairs. (U, V)"""
+        if self.frequencies is None:
+            return 1.0
+        return pair_weights(self.frequencies.of_pairs(sets.y, sets.y_other), self.eps)
 
 
 def calibrated_temperatures(J: Tensor, tau: float = 0.2, delta: float = 0.5) -> Tensor:

@@ -26,18 +26,16 @@ KEPT_ELEMENTS = 1 << 19
 
 @dataclass(frozen=True, eq=False)
 class PairTable:
-    """Some anchors, and what their label sets want of the label sets of all comparisons.
+    """Consecutive anchors, and what their label sets want of the label sets of all comparisons.
 
     Attributes:
-        rows: The anchors. (R,)
-        index: The label set of each, a row of the matrices below. (R,)
+        index: The label set of each anchor, a row of the matrices below. (R,)
         W: Pair weights. (U, V)
         k: The sum of W over an anchor's comparisons. (U,)
         W_own: The entry of W for the anchor's own row, which is no comparison; 0 if it has none. (U,)
         inverse_T: 1 / temperature, for each pair or for all. (U, V)
     """
 
-    rows: Tensor
     index: Tensor
     W: Tensor
     k: Tensor
@@ -46,7 +44,12 @@ class PairTable:
 
 
 def contrast(
-    z: Tensor, z_other: Tensor, own: Tensor, sets: Tensor, tables: Iterable[PairTable], rows_at_once: int
+    z: Tensor,
+    z_other: Tensor,
+    own: Tensor,
+    sets: Tensor,
+    tables: Iterable[PairTable],
+    rows_at_once: int,
 ) -> Tensor:
     """-sum_i sum_p W_ip log softmax_a(s_ia / T_ia)_p, with s_ia = z_i . z_a, over a != own_i.
 
@@ -58,11 +61,13 @@ def contrast(
         z_other: Comparisons. (A, D)
         own: The comparison to leave out for each anchor, -1 for none. (B,)
         sets: The label set of each comparison, a column of W and T. (A,)
-        tables: W and T of all anchors, each anchor once.
+        tables: W and T of all anchors, in order.
         rows_at_once: Anchors of one block.
     """
     wanted = (z.requires_grad, z_other.requires_grad) if torch.is_grad_enabled() else (False, False)
-    value: Tensor = _Contrast.apply(z, z_other, own, sets, tables, rows_at_once, wanted)
+    value: Tensor = _Contrast.apply(  # type: ignore[no-untyped-call]
+        z, z_other, own, sets, tables, rows_at_once, wanted
+    )
     return value
 
 
@@ -80,10 +85,8 @@ class _Contrast(torch.autograd.Function):
     ) -> Tensor:
         sums = _Sums(z, z_other, own, sets, wanted)
         for table in tables:
-            sums.pull(table)
-            sums.push(table, rows_at_once)
-        in_batch = z is z_other
-        ctx.save_for_backward(sums.grad_z, None if in_batch else sums.grad_other)
+            sums.add(table, rows_at_once)
+        ctx.save_for_backward(*sums.gradients())
         return sums.value
 
     @staticmethod
@@ -107,51 +110,55 @@ class _Sums:
         self.has_own, self.own = (own >= 0)[:, None], own.clamp_min(0)[:, None]  # (B, 1)
         self.value = z.new_zeros(())
         # A batch that is compared with itself has one gradient.
+        self.in_batch = z is z_other
         self.grad_z = torch.zeros_like(z) if wanted[0] else None
-        other = self.grad_z if z is z_other else torch.zeros_like(z_other)
+        other = self.grad_z if self.in_batch else torch.zeros_like(z_other)
         self.grad_other = other if wanted[1] else None
-        self.z_other_sums: Tensor | None = None
+        num_sets = int(sets.max()) + 1
+        self.z_other_sums = _sums_of_sets(z_other, sets, num_sets)  # (V, D)
+        self.grad_other_sums = torch.zeros_like(self.z_other_sums)  # (V, D)
+        self.start = 0
 
-    def pull(self, table: PairTable) -> None:
-        """-sum_ip W_ip s_ip / T_ip, from sums of embeddings over label sets; own rows still among them."""
-        if self.z_other_sums is None:
-            self.z_other_sums = _sums_of_sets(self.z_other, self.sets, table.W.shape[1])  # (V, D)
-        z_sums = _sums_of_sets(self.z.index_select(0, table.rows), table.index, len(table.W))  # (U, D)
-        Q = table.W * table.inverse_T  # (U, V)
-        pulled = Q @ self.z_other_sums  # (U, D)
-        self.value -= torch.dot(pulled.view(-1), z_sums.view(-1))
-        if self.grad_z is not None:
-            self.grad_z.index_add_(0, table.rows, pulled.index_select(0, table.index), alpha=-1)
-        if self.grad_other is not None:
-            self.grad_other.sub_((Q.T @ z_sums).index_select(0, self.sets))
-
-    def push(self, table: PairTable, rows_at_once: int) -> None:
-        """sum_i k_i log sum_a exp(s_ia / T_ia), pair by pair; takes own rows out of what pulls."""
+    def add(self, table: PairTable, rows_at_once: int) -> None:
+        """Add the anchors of one table."""
+        rows = slice(self.start, self.start + len(table.index))
+        self.start = rows.stop
+        self._pull(table, rows)
         inverse_T = table.inverse_T
         if isinstance(inverse_T, Tensor):
             inverse_T = inverse_T.index_select(1, self.sets)  # (U, A)
-        for start in range(0, len(table.rows), rows_at_once):
-            part = slice(start, start + rows_at_once)
-            index = table.index[part]
-            self._push_rows(
-                table.rows[part],
-                self._temperatures(inverse_T, index),
+        for start in range(rows.start, rows.stop, rows_at_once):
+            block = slice(start, min(start + rows_at_once, rows.stop))
+            index = table.index[block.start - rows.start : block.stop - rows.start]
+            self._push(
+                block,
+                self._rows_of(inverse_T, index),
                 table.k.index_select(0, index)[:, None],
                 table.W_own.index_select(0, index)[:, None],
             )
 
-    def _temperatures(self, inverse_T: Tensor | float, index: Tensor) -> Tensor | float:
-        if not isinstance(inverse_T, Tensor):
-            return inverse_T
-        return torch.index_select(inverse_T, 0, index, out=_matrix("T", len(index), self.z_other))
+    def _pull(self, table: PairTable, rows: slice) -> None:
+        """-sum_ip W_ip s_ip / T_ip, from sums of embeddings over label sets; own rows still among them."""
+        same_sets = self.in_batch and table.index is self.sets
+        z_sums = self.z_other_sums
+        if not same_sets:
+            z_sums = _sums_of_sets(self.z[rows], table.index, len(table.W))  # (U, D)
+        Q = table.W * table.inverse_T  # (U, V)
+        pulled = Q @ self.z_other_sums  # (U, D)
+        self.value -= torch.dot(pulled.view(-1), z_sums.view(-1))
+        self.grad_other_sums.addmm_(Q.T, z_sums, alpha=-1)
+        if same_sets:
+            self.grad_other_sums.sub_(pulled)
+        elif self.grad_z is not None:
+            self.grad_z[rows].sub_(pulled.index_select(0, table.index))
 
-    def _push_rows(self, rows: Tensor, inverse_T: Tensor | float, k: Tensor, W_own: Tensor) -> None:
-        z = self.z.index_select(0, rows)  # (R, D)
-        own, has_own = self.own.index_select(0, rows), self.has_own.index_select(0, rows)  # (R, 1)
-        logits = _matrix("logits", len(z), self.z_other)
-        torch.mm(z, self.z_other.T, out=logits).mul_(inverse_T)  # (R, A)
+    def _push(self, rows: slice, inverse_T: Tensor | float, k: Tensor, W_own: Tensor) -> None:
+        """sum_i k_i log sum_a exp(s_ia / T_ia), pair by pair; takes own rows out of what pulls."""
+        z, own = self.z[rows], self.own[rows]  # (R, D), (R, 1)
+        logits = _matrix("logits", len(z), self.z_other)  # (R, A)
+        torch.mm(z, self.z_other.T, out=logits).mul_(inverse_T)
         own_logits = logits.gather(1, own)  # (R, 1)
-        logits.scatter_(1, own, torch.where(has_own, MASKED, own_logits))
+        logits.scatter_(1, own, torch.where(self.has_own[rows], MASKED, own_logits))
         largest = logits.amax(1, keepdim=True)  # (R, 1)
         e = logits.sub_(largest).exp_()  # (R, A)
         total = e.sum(1, keepdim=True)  # (R, 1)
@@ -159,11 +166,22 @@ class _Sums:
         if self.grad_z is None and self.grad_other is None:
             return
         G = e.mul_(k / total)  # (R, A)  k p
-        G.scatter_add_(1, own, W_own).mul_(inverse_T)  # (R, A)  dL/ds, less what `pull` has
+        G.scatter_add_(1, own, W_own).mul_(inverse_T)  # (R, A)  dL/ds, less what `_pull` has
         if self.grad_z is not None:
-            self.grad_z.index_add_(0, rows, G @ self.z_other)
+            self.grad_z[rows].addmm_(G, self.z_other)
         if self.grad_other is not None:
             self.grad_other.addmm_(G.T, z)
+
+    def gradients(self) -> tuple[Tensor | None, Tensor | None]:
+        """The gradients of z and z_other, when all tables have been added."""
+        if self.grad_other is not None:
+            self.grad_other.add_(self.grad_other_sums.index_select(0, self.sets))
+        return self.grad_z, None if self.in_batch else self.grad_other
+
+    def _rows_of(self, inverse_T: Tensor | float, index: Tensor) -> Tensor | float:
+        if not isinstance(inverse_T, Tensor):
+            return inverse_T
+        return torch.index_select(inverse_T, 0, index, out=_matrix("T", len(index), self.z_other))
 
 
 def _sums_of_sets(z: Tensor, index: Tensor, sets: int) -> Tensor:
@@ -180,8 +198,9 @@ def _matrix(name: str, rows: int, z_other: Tensor) -> Tensor:
     columns = len(z_other)
     if z_other.device.type != "cpu" or rows * columns > KEPT_ELEMENTS:
         return z_other.new_empty(rows, columns)
-    kept: dict[tuple[str, torch.dtype], Tensor] = _kept.__dict__
-    flat = kept.get((name, z_other.dtype))
+    key = f"{name} {z_other.dtype}"
+    flat: Tensor | None = getattr(_kept, key, None)
     if flat is None:
-        flat = kept[name, z_other.dtype] = z_other.new_empty(KEPT_ELEMENTS)
+        flat = z_other.new_empty(KEPT_ELEMENTS)
+        setattr(_kept, key, flat)
     return flat[: rows * columns].view(rows, columns)

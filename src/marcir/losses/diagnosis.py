@@ -76,7 +76,7 @@ def diagnose(
         valid = loss.valid_anchors(comparison)
         cosine, influence = _by_overlap(loss, comparison)
     return LossDiagnosis(
-        loss=float(value),
+        loss=float(value.detach()),
         valid_anchors=float(valid.double().mean()),
         gradient_norm=float(gradient.norm()) if gradient_norm is None else float(gradient_norm),
         cosine=cosine,

@@ -15,7 +15,8 @@ from marcir.losses.queue import EmbeddingQueue
 class LMscLoss(PrototypeLoss):
     """LMsc: each label of an anchor pulls the samples that carry it, and its prototype.
 
-    L = mean over labelled images of 1/n_i sum_{k in y_i} 1/D_ik (-log r_i,c_k - sum_{j: k in y_j} log r_ij / |y_i u y_j|)
+    L = mean over labelled images of 1/n_i sum_{k in y_i} l_ik
+    l_ik = -1/D_ik (log r_i,c_k + sum_{j: k in y_j} log r_ij / |y_i u y_j|)
     log r_ij = s_ij/tau - log(beta sum_{a in A(i) and queue} exp(s_ia/tau) + sum_l exp(z_i . c_l/tau))
     D_ik = 1 + sum_j [k in y_j] / |y_i u y_j|
 

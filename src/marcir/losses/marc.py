@@ -88,9 +88,9 @@ class MARCLoss(PairLoss):
         T = pair_temperatures(sets.J, self.frequencies.of_anchors(sets.y), self.alpha, self.beta)
         return T if self.tau_mode == "direct" else self.tau * T
 
-    def weights(self, sets: LabelSets) -> Tensor:
-        """w_ip of all pairs. (U, V)"""
-        return rarity_weights(sets, self.frequencies if self.plr else None, self.eps)
+    def weights(self, sets: LabelSets) -> Tensor | float:
+        """w_ip, meant for positive pairs: elsewhere c is 0 and w finite, f being at least 1. (U, V)"""
+        return pair_weights(self.frequencies.of_pairs(sets.y, sets.y_other), self.eps) if self.plr else 1.0
 
 
 class WgMARCLoss(MARCLoss):
@@ -101,21 +101,13 @@ class WgMARCLoss(MARCLoss):
         return mean_of_each_anchor(super().pairs(sets))
 
 
-def rarity_weights(sets: LabelSets, frequencies: TrainingFrequencies | None, eps: float) -> Tensor:
-    """w_ip of positive pairs, 1 for all of them without frequencies; 0 elsewhere (Reading R10). (U, V)"""
-    positives = sets.shared > 0
-    if frequencies is None:
-        return positives.to(sets.y.dtype)
-    return torch.where(positives, pair_weights(frequencies.of_pairs(sets.y, sets.y_other), eps), 0)
-
-
 def pair_weights(f: Tensor, eps: float = 1e-8) -> Tensor:
     """w_ip = 1 / (log(1 + f_ip) + eps)  (Eq. 1, Pairwise Label Reweighting).
 
     >>> pair_weights(torch.tensor([1.0, 100.0]))
     tensor([1.4427, 0.2167])
     """
-    return 1 / (torch.log1p(f) + eps)
+    return (torch.log1p(f) + eps).reciprocal()
 
 
 def pair_temperatures(J: Tensor, h: Tensor, alpha: float = 1.5, beta: float = 0.1) -> Tensor:

@@ -19,7 +19,8 @@ class OMLLoss(MultiLabelLoss):
     """OML, the ordered multi-label loss: mean over labels of 1 - AP_k, with a sigmoid for the step.
 
     AP_k = 1/(|S_k| Z_k) sum_{q, j in S_k} R_pos/R_all, for labels with |S_k| >= 2, j = q included
-    R_all = 1 + sum_{m != j} sigma(s_qm - s_qj), R_pos the same over m in S_k, sigma(x) = sigmoid(clip(x/t, -50, 50))
+    R_all = 1 + sum_{m != j} sigma(s_qm - s_qj), R_pos the same over m in S_k
+    sigma(x) = sigmoid(clip(x/t, -50, 50))
 
     With a separate comparison side, the queries are z's rows and the ranked ones z_other's.
 

@@ -36,14 +36,15 @@ class PairLoss(MultiLabelLoss):
     def pairs(self, sets: LabelSets) -> Pairs:
         """Weights, temperatures and counts of label-set pairs."""
 
-    def weights(self, sets: LabelSets) -> Tensor:
-        """w_ip of positive pairs beside their share of the mean: 1 unless a loss weighs pairs. (U, V)"""
-        return (sets.shared > 0).to(sets.y.dtype)
+    def weights(self, sets: LabelSets) -> Tensor | float:
+        """w_ip of positive pairs beside their share of a mean: 1 unless a loss weighs pairs. (U, V)"""
+        return 1.0
 
     def influence(self, sets: LabelSets) -> Tensor:
         """gamma_ip = w_ip / T_ip of positive pairs, 0 elsewhere: how strongly a pair pulls. (U, V)"""
         pairs = self.pairs(sets)
-        return torch.where(pairs.W > 0, self.weights(sets) / pairs.T, 0)
+        gamma = torch.as_tensor(self.weights(sets) / pairs.T, dtype=sets.y.dtype, device=sets.y.device)
+        return torch.where(pairs.W > 0, gamma, 0)
 
     def valid_anchors(self, comparison: Comparison) -> Tensor:
         """Anchors that add to the count. (B,)"""
@@ -52,9 +53,11 @@ class PairLoss(MultiLabelLoss):
     def terms(self, comparison: Comparison) -> tuple[Tensor, Tensor]:
         """One sum over anchors and the count it is divided by."""
         tables = Tables(self, comparison)
-        z, z_other = comparison.z, comparison.z_other
+        z, z_other, own = comparison.z, comparison.z_other, comparison.own
+        if tables.order is not None:
+            z, own = z[tables.order], own[tables.order]
         rows = self.chunk_size or max(_FEWEST_ROWS, _block_elements(z.device) // len(z_other))
-        value = contrast(z, z_other, comparison.own, tables.others.index, tables, rows)
+        value = contrast(z, z_other, own, tables.others.index, tables, rows)
         return (value + tables.constant)[None], tables.count[None]
 
 
@@ -65,8 +68,8 @@ def _block_elements(device: torch.device) -> int:
 class Tables:
     """The pairs of a batch, computed for its distinct label sets, some anchor sets at a time.
 
-    Anchors are taken in the order of their label sets, so that a table needs few of them; `count` and
-    `constant` are complete when all tables have been taken.
+    Where one table would be too large, anchors are taken in the `order` of their label sets, so that each
+    table needs few of them. `count` and `constant` are complete when all tables have been taken.
     """
 
     def __init__(self, loss: PairLoss, comparison: Comparison) -> None:
@@ -79,26 +82,31 @@ class Tables:
             if comparison.y is comparison.y_other
             else distinct_sets(torch.cat([y, (own >= 0).to(y.dtype)[:, None]], 1))
         )
+        self.sets_at_once = max(1, _TABLE_ELEMENTS // len(comparison.y_other))
+        one_table = len(self.anchors.sizes) <= self.sets_at_once
+        self.order = None if one_table else self.anchors.index.argsort(stable=True)  # (B,)
         self.count = y.new_zeros(())
         self.constant = y.new_zeros(())
 
     def __iter__(self) -> Iterator[PairTable]:
-        order = self.anchors.index.argsort(stable=True)  # (B,)
-        index = self.anchors.index[order]  # (B,) rising
-        ends = [0, *self.anchors.sizes.cumsum(0).tolist()]  # where the rows of each set end
-        sets_at_once = max(1, _TABLE_ELEMENTS // len(self.comparison.y_other))
-        for first in range(0, len(ends) - 1, sets_at_once):
-            last = min(first + sets_at_once, len(ends) - 1)
-            rows = slice(ends[first], ends[last])
-            yield self._table(slice(first, last), order[rows], index[rows] - first)
+        if self.order is None:
+            yield self._table(slice(None), self.anchors.index)
+            return
+        index = self.anchors.index[self.order]  # (B,) rising
+        ends = [0, *self.anchors.sizes.cumsum(0).tolist()]  # where the anchors of each set end
+        for first in range(0, len(ends) - 1, self.sets_at_once):
+            last = min(first + self.sets_at_once, len(ends) - 1)
+            yield self._table(slice(first, last), index[ends[first] : ends[last]] - first)
 
-    def _table(self, kinds: slice, rows: Tensor, index: Tensor) -> PairTable:
+    def _table(self, kinds: slice, index: Tensor) -> PairTable:
         """The table of some anchor label sets; adds them to the counts."""
         first = self.anchors.first[kinds]
         own = self.comparison.own[first]
+        y = self.comparison.y[first]
+        same = self.anchors is self.others and self.order is None
         sets = LabelSets(
-            y=self.comparison.y[first],
-            y_other=self.comparison.y_other[self.others.first],
+            y=y,
+            y_other=y if same else self.comparison.y_other[self.others.first],
             sizes=self.others.sizes,
             own=torch.where(own >= 0, self.others.index[own], -1),
         )
@@ -108,10 +116,9 @@ class Tables:
         if pairs.constant is not None:
             self.constant += anchors @ pairs.constant
         return PairTable(
-            rows=rows,
             index=index,
             W=pairs.W,
             k=sets.sum_over_others(pairs.W),
             W_own=pairs.W.gather(1, sets.own.clamp_min(0)[:, None]).squeeze(1) * (sets.own >= 0),
-            inverse_T=1 / pairs.T,
+            inverse_T=pairs.T.reciprocal() if isinstance(pairs.T, Tensor) else 1 / pairs.T,
         )

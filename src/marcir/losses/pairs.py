@@ -10,7 +10,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from marcir.labels.overlap import jaccard, shared_labels
+from marcir.labels.overlap import jaccard_of_counts, shared_labels
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,24 +37,34 @@ class LabelSets:
     @cached_property
     def multiplicity(self) -> Tensor:
         """How many comparisons of each set an anchor has, its own row left out. (U, V)"""
-        m = self.sizes.to(self.y.dtype).repeat(len(self.y), 1)
+        m = self.sizes.to(self.y.dtype).expand(len(self.y), -1).clone()
         has_own = (self.own >= 0).to(m.dtype)[:, None]
         return m.scatter_add_(1, self.own.clamp_min(0)[:, None], -has_own)
 
     @cached_property
     def partners(self) -> Tensor:
-        """|P_k(i)|, the comparisons that carry label k of the anchor; 0 where k is not the anchor's. (U, L)"""
+        """|P_k(i)|, the comparisons with label k of the anchor; 0 where k is not the anchor's. (U, L)"""
         return self.y * (self.multiplicity @ self.y_other)
-
-    @cached_property
-    def J(self) -> Tensor:
-        """Jaccard overlap. (U, V)"""
-        return jaccard(self.y, self.y_other)
 
     @cached_property
     def shared(self) -> Tensor:
         """Number of shared labels. (U, V)"""
         return shared_labels(self.y, self.y_other)
+
+    @cached_property
+    def n(self) -> Tensor:
+        """Number of labels of anchors. (U,)"""
+        return self.y.sum(1)
+
+    @cached_property
+    def n_other(self) -> Tensor:
+        """Number of labels of comparisons. (V,)"""
+        return self.y_other.sum(1)
+
+    @cached_property
+    def J(self) -> Tensor:
+        """Jaccard overlap. (U, V)"""
+        return jaccard_of_counts(self.shared, self.n, self.n_other)
 
     def sum_over_others(self, matrix: Tensor) -> Tensor:
         """sum_{a in A(i)} M_ia over the comparisons themselves, not over their sets. (U, V) -> (U,)"""
@@ -86,7 +96,7 @@ class Pairs:
 def labelwise_shares(sets: LabelSets) -> Tensor:
     """c_ip = sum over shared labels k of 1 / |P_k(i)|  (the inner means of Eq. 3). (U, V)"""
     P = sets.partners  # (U, L)
-    return torch.where(P > 0, 1 / P.clamp_min(1), 0) @ sets.y_other.T
+    return torch.where(P > 0, P.reciprocal(), 0) @ sets.y_other.T
 
 
 def valid_labels(sets: LabelSets) -> Tensor:

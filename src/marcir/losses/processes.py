@@ -60,7 +60,7 @@ def joined(comparison: Comparison) -> Comparison:
     own = comparison.own
     return replace(
         comparison,
-        z_other=_Gather.apply(comparison.z_other, sizes),
+        z_other=_Gather.apply(comparison.z_other, sizes),  # type: ignore[no-untyped-call]
         y_other=_gather(comparison.y_other, sizes),
         own=torch.where(own >= 0, own + sum(sizes[:rank]), -1),
         process=(rank, dist.get_world_size()),

@@ -19,16 +19,12 @@ class PrototypeLoss(MultiLabelLoss):
             default, so that making a loss leaves the global random state alone.
     """
 
-    def __init__(
-        self, embedding_dim: int, num_labels: int, generator: torch.Generator | None = None
-    ) -> None:
+    def __init__(self, embedding_dim: int, num_labels: int, generator: torch.Generator | None = None) -> None:
         super().__init__()
         self.num_labels = whole("num_labels", num_labels, 1)
         self.embedding_dim = whole("embedding_dim", embedding_dim, 1)
         self.prototypes = nn.Parameter(torch.empty(num_labels, embedding_dim))  # (L, D)
-        nn.init.xavier_uniform_(
-            self.prototypes, generator=generator or torch.Generator().manual_seed(0)
-        )
+        nn.init.xavier_uniform_(self.prototypes, generator=generator or torch.Generator().manual_seed(0))
 
     def unit_prototypes(self, z: Tensor) -> Tensor:
         """The prototypes at unit length, in the dtype of z. (L, D)"""

@@ -40,7 +40,7 @@ class SimDisLoss(PairLoss):
         constant = sets.sum_over_others(-P * torch.where(g > 0, g, 1).log())
         return Pairs(P, self.tau, has_positives(P, sets), constant)
 
-    def weights(self, sets: LabelSets) -> Tensor:
+    def weights(self, sets: LabelSets) -> Tensor | float:
         """g_ip where it stands outside the logarithm. (U, V)"""
         if self.placement == "inside":
             return super().weights(sets)
@@ -50,5 +50,4 @@ class SimDisLoss(PairLoss):
 def similarity_dissimilarity(sets: LabelSets) -> Tensor:
     """g_ip = |y_i n y_p| / |y_i| * 1 / (1 + |y_p \\ y_i|). (U, V)"""
     r = sets.shared
-    n, n_other = sets.y.sum(1)[:, None], sets.y_other.sum(1)[None, :]
-    return r / n.clamp_min(1) / (1 + n_other - r)
+    return r / sets.n.clamp_min(1)[:, None] / (1 + sets.n_other - r)

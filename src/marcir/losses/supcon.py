@@ -8,7 +8,8 @@ from marcir.losses.pairs import LabelSets, Pairs, anchor_mean
 class SupConAllLoss(PairLoss):
     """SupCon ALL: positives are the images with the same label set.
 
-    L = mean over valid anchors of 1/|P(i)| sum_{p in P(i)} -log p_ip,  P(i) = {p in A(i): y_p = y_i}
+    L = mean over valid anchors of 1/|P(i)| sum_{p in P(i)} -log p_ip
+    P(i) = {p in A(i): y_p = y_i}
 
     Args:
         tau: Temperature.
@@ -28,7 +29,8 @@ class SupConAllLoss(PairLoss):
 class SupConAnyLoss(PairLoss):
     """SupCon ANY: positives are the images with at least one shared label.
 
-    L = mean over valid anchors of 1/|P(i)| sum_{p in P(i)} -log p_ip,  P(i) = {p in A(i): y_p n y_i not empty}
+    L = mean over valid anchors of 1/|P(i)| sum_{p in P(i)} -log p_ip
+    P(i) = {p in A(i): y_p and y_i share a label}
 
     Args:
         tau: Temperature.

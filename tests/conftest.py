@@ -1,0 +1,45 @@
+"""Settings that hold for all tests."""
+
+import os
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import HealthCheck, settings
+
+# Examples are the same in every run, and a slow machine is no failure.
+settings.register_profile(
+    "marcir", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("marcir")
+
+ALLOWED_SKIPS = Path(__file__).parents[1] / ".ci" / "allowed-skips.txt"
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """The folder with real data and weights; skips where it is absent."""
+    folder = Path(os.environ.get("MARCIR_SHARED", "../shared"))
+    if not (folder / "data").is_dir():
+        pytest.skip(f"{folder / 'data'} is missing (set MARCIR_SHARED)")
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def _leaves_global_randomness_alone() -> None:
+    """Every test starts from the same random state."""
+    torch.manual_seed(0)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """With MARCIR_FORBID_SKIPS, a skipped test that is not on the allow-list fails the run."""
+    if not os.environ.get("MARCIR_FORBID_SKIPS"):
+        return
+    allowed = [line.strip() for line in ALLOWED_SKIPS.read_text().splitlines()]
+    allowed = [line for line in allowed if line and not line.startswith("#")]
+    skipped = [report.nodeid for report in terminalreporter.stats.get("skipped", [])]
+    unexpected = [node for node in skipped if not any(node.startswith(prefix) for prefix in allowed)]
+    for node in unexpected:
+        terminalreporter.write_line(f"skipped, and not on .ci/allowed-skips.txt: {node}", red=True)
+    if unexpected:
+        terminalreporter._session.exitstatus = pytest.ExitCode.TESTS_FAILED
