@@ -46,7 +46,8 @@ class SupersetCounts:
         for k in range(num_labels):
             halves = table.view(-1, 2, 1 << k)  # without label k, with label k
             halves[:, 0] += halves[:, 1]
-        return table
+        # Half the size stays in the cache; float32 holds whole numbers up to 2^24.
+        return table.float() if int(self.counts.sum()) < 1 << 24 else table.double()
 
     def _on_demand(self, y: Tensor, y_other: Tensor, words: Tensor, words_other: Tensor) -> Tensor:
         both = (words[:, None] & words_other[None]).flatten(0, 1).cpu()  # (U * V, W)

@@ -2,11 +2,12 @@
 
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 
 class ElasticBuffers(nn.Module):
-    """A module whose buffers take over the sizes of a saved state, because their length is data."""
+    """A module whose buffers take over the sizes and dtypes of a saved state: they are data, not design."""
 
     def check_saved(self, name: str, saved: Tensor) -> None:
         """Refuse a saved buffer that cannot belong here."""
@@ -19,5 +20,5 @@ class ElasticBuffers(nn.Module):
             if saved is not None:
                 self.check_saved(name, saved)
                 # A new tensor even for equal sizes: what was derived from the old one is out of date.
-                setattr(self, name, buffer.new_empty(saved.shape))
+                setattr(self, name, torch.empty_like(saved, device=buffer.device))
         super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)
