@@ -65,8 +65,8 @@ def __getattr__(name: str) -> ModuleType:
     try:
         return import_module(name)
     except ModuleNotFoundError as error:
-        if error.name != name:
+        if error.name not in ("torchvision", "timm"):
             raise
         raise DependencyError(
-            f"{name} is not installed. Install it with: pip install 'marcir[train]'"
+            f"{error.name} is not installed. Install it with: pip install 'marcir[train]'"
         ) from error

@@ -18,7 +18,8 @@ def shared_labels(y: Tensor, y_other: Tensor) -> Tensor:
     tensor([[1., 0.]])
     """
     dtype = y.dtype if y.is_floating_point() else torch.float32
-    return y.to(dtype) @ y_other.to(dtype).T
+    with torch.autocast(y.device.type, enabled=False):  # counts are exact
+        return y.to(dtype) @ y_other.to(dtype).T
 
 
 def jaccard(y: Tensor, y_other: Tensor) -> Tensor:

@@ -78,7 +78,7 @@ class LabelStatistics:
     @cached_property
     def _counts_of_seen(self) -> Tensor:
         """Label counts in which a label unseen in training counts as one. (L,)"""
-        return self.label_counts.clamp_min(1).float()
+        return self.label_counts.clamp_min(1).double()
 
     @cached_property
     def cooccurrence(self) -> Tensor:
@@ -115,7 +115,10 @@ class LabelStatistics:
             "shared_mean": self._shared_mean,
             "shared_min": self._shared_min,
         }
-        return formulas[kind](_floating(y), _floating(y_other)).clamp_min(1)
+        self._check_width(y)
+        self._check_width(y_other)
+        y = _floating(y)
+        return formulas[kind](y, y_other.to(y.dtype)).clamp_min(1)
 
     def anchor_frequency(self, y: Tensor, kind: AnchorFrequency = "mean") -> Tensor:
         """The paper's h(y_i): mean (or minimum) training count of the anchor's labels.
@@ -126,12 +129,17 @@ class LabelStatistics:
         >>> statistics.anchor_frequency(torch.tensor([[1, 1], [0, 1]]))
         tensor([2., 1.])
         """
+        self._check_width(y)
         y = _floating(y)
         n = self._counts_of_seen.to(y.dtype)  # (L,)
         if kind == "mean":
             return ((y @ n) / y.sum(1).clamp_min(1)).clamp_min(1)
         smallest = torch.where(y > 0, n, torch.inf).amin(1)
         return torch.where(smallest.isinf(), 1, smallest)
+
+    def _check_width(self, y: Tensor) -> None:
+        if y.ndim != 2 or y.shape[1] != self.num_labels:
+            raise LabelError(f"expected labels of shape (B, {self.num_labels}), found {tuple(y.shape)}.")
 
     def _pair_mean(self, y: Tensor, y_other: Tensor) -> Tensor:
         sizes = y.sum(1)[:, None] * y_other.sum(1)[None, :]  # (U, V)
@@ -170,6 +178,8 @@ class LabelStatistics:
             raise LabelError(f"{path}: cannot read label statistics: {error}.") from error
         except KeyError as error:
             raise LabelError(f"{path}: not label statistics: {error} is missing.") from error
+        except LabelError as error:
+            raise LabelError(f"{path}: {error}") from error
 
 
 def _floating(y: Tensor) -> Tensor:

@@ -11,6 +11,8 @@ from marcir.labels.sets import equal_rows, label_words
 LARGEST_TABLE = 20
 # Bounds the (sets, rows) matrix of one count on demand.
 _ELEMENTS = 1 << 24
+# Counts that are kept at the most, some hundred bytes each.
+_MOST_SEEN = 1 << 20
 
 
 class SupersetCounts:
@@ -42,7 +44,7 @@ class SupersetCounts:
         """Superset sums over all 2^L sets: add, label by label, the sets that have it to those without."""
         num_labels = self.rows.shape[1]
         table = torch.zeros(1 << num_labels, dtype=torch.int64, device=self.rows.device)
-        table[label_words(self.rows)[:, 0]] = self.counts
+        table.index_add_(0, label_words(self.rows)[:, 0], self.counts)
         for k in range(num_labels):
             halves = table.view(-1, 2, 1 << k)  # without label k, with label k
             halves[:, 0] += halves[:, 1]
@@ -50,11 +52,15 @@ class SupersetCounts:
         return table.float() if int(self.counts.sum()) < 1 << 24 else table.double()
 
     def _on_demand(self, y: Tensor, y_other: Tensor, words: Tensor, words_other: Tensor) -> Tensor:
+        if not len(y) or not len(y_other):
+            return y.new_zeros(len(y), len(y_other))
         both = (words[:, None] & words_other[None]).flatten(0, 1).cpu()  # (U * V, W)
         number = equal_rows(both)
         pair_of = torch.empty(int(number.max()) + 1, dtype=torch.int64)
         pair_of[number] = torch.arange(len(number))  # any pair with that intersection
         keys = [row.tobytes() for row in both[pair_of].numpy()]
+        if len(self._seen) > _MOST_SEEN:
+            self._seen.clear()
         new = torch.tensor([i for i, key in enumerate(keys) if key not in self._seen], dtype=torch.int64)
         anchor, other = pair_of[new] // len(y_other), pair_of[new] % len(y_other)
         sets = y[anchor.to(y.device)] * y_other[other.to(y.device)]

@@ -46,6 +46,8 @@ class LabelVocabulary(Sequence[str]):
         Raises:
             LabelError: For an unknown name, with the nearest known one.
         """
+        if not isinstance(name, str):
+            raise LabelError(f"a label is a name, found {name!r} of type {type(name).__name__}.")
         try:
             return self._index[name]
         except KeyError:
@@ -84,7 +86,10 @@ class LabelVocabulary(Sequence[str]):
             raise LabelError(f"{path}: cannot read label names: {error}.") from error
         if not isinstance(names, list):
             raise LabelError(f"{path}: expected a JSON list of names, found {type(names).__name__}.")
-        return cls(names)
+        try:
+            return cls(names)
+        except LabelError as error:
+            raise LabelError(f"{path}: {error}") from error
 
     def __len__(self) -> int:
         return len(self.names)

@@ -39,7 +39,8 @@ class MultiLabelLoss(nn.Module, ABC):
             self_index: The row of z_other that is the anchor itself, left out of its comparisons; -1
                 for none. (N,)
         """
-        with torch.autocast(z.device.type, enabled=False):
+        device = z.device.type if isinstance(z, Tensor) else "cpu"
+        with torch.autocast(device, enabled=False):
             comparison = prepare(z, y, z_other, y_other, self_index)
             self.check_sizes(comparison)
             total, count = self.terms(comparison)

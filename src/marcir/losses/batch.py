@@ -96,6 +96,9 @@ class _UnitLength(torch.autograd.Function):
 
 def _rows(z: Tensor, y: Tensor, z_name: str, y_name: str) -> tuple[Tensor, Tensor]:
     """Unit embeddings (B, D) and labels (B, L) in their dtype; the views of an image share its labels."""
+    for name, value in ((z_name, z), (y_name, y)):
+        if not isinstance(value, Tensor):
+            raise BatchError(f"{name}: expected a torch.Tensor, found {type(value).__name__}.")
     if z.ndim not in (2, 3) or not z.is_floating_point():
         raise BatchError(
             f"{z_name}: expected floating-point embeddings (N, D) or views (N, V, D), found "
@@ -129,7 +132,7 @@ def _check_values(z: Tensor, y: Tensor, z_name: str, y_name: str) -> None:
             f"{z_name} has NaN or infinite values in {len(bad)} of {len(z)} rows, first row "
             f"{int(bad[0])}. Look at the encoder's output and the learning rate."
         )
-    if not torch.equal(y * y, y):  # of finite numbers only 0 and 1
+    if not ((y == 0) | (y == 1)).all():
         value = y[(y != 0) & (y != 1)][0].item()
         raise BatchError(f"{y_name}: labels must be 0 or 1, found {value:g}.")
 
@@ -138,7 +141,12 @@ def _own_rows(self_index: Tensor | None, y: Tensor, y_other: Tensor) -> Tensor:
     """The row of each anchor among the comparisons, -1 where it has none. (B,)"""
     if self_index is None:
         return torch.full((len(y),), -1, device=y.device)
-    own = torch.as_tensor(self_index, device=y.device)
+    try:
+        own = torch.as_tensor(self_index, device=y.device)
+    except (TypeError, ValueError, RuntimeError):
+        raise BatchError(
+            f"self_index: expected {len(y)} row numbers, found {type(self_index).__name__}."
+        ) from None
     if own.shape != y.shape[:1] or own.is_floating_point() or own.dtype == torch.bool:
         raise BatchError(
             f"self_index: expected {len(y)} row numbers, one for each anchor, found "

@@ -5,7 +5,7 @@ from torch import Tensor
 
 from marcir.errors import ConfigError
 from marcir.labels.statistics import LabelStatistics
-from marcir.losses.checks import finite, fraction, not_negative, positive
+from marcir.losses.checks import finite, fraction, not_negative, positive, switch
 from marcir.losses.frequencies import TrainingFrequencies
 from marcir.losses.marc import pair_weights
 from marcir.losses.pair_loss import PairLoss
@@ -52,7 +52,7 @@ class CalibratedMARCLoss(PairLoss):
         self.mix = fraction("mix", mix)
         self.eps = not_negative("eps", eps)
         self.frequencies: TrainingFrequencies | None = None
-        if plr:
+        if switch("plr", plr):
             if statistics is None:
                 raise ConfigError("plr = True needs `statistics`, the LabelStatistics of the training split.")
             self.frequencies = TrainingFrequencies(statistics, "joint", "mean", "count")

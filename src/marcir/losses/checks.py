@@ -46,6 +46,13 @@ def whole(name: str, value: int, least: int) -> int:
     return value
 
 
+def switch(name: str, value: bool) -> bool:
+    """The value, if it is True or False."""
+    if not isinstance(value, bool):
+        raise ConfigError(f"{name} = {value!r}: must be True or False.")
+    return value
+
+
 def one_of(name: str, value: Choice, known: Collection[Choice]) -> Choice:
     """The value, if it is a known one."""
     if value not in known:
@@ -54,6 +61,9 @@ def one_of(name: str, value: Choice, known: Collection[Choice]) -> Choice:
 
 
 def _number(name: str, value: float) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise ConfigError(f"{name} = {value!r}: must be a finite number.")
-    return value
+    try:
+        if not isinstance(value, bool) and isinstance(value, int | float) and math.isfinite(value):
+            return value
+    except OverflowError:
+        pass
+    raise ConfigError(f"{name} = {value!r}: must be a finite number.")

@@ -34,6 +34,7 @@ class PairTable:
         k: The sum of W over an anchor's comparisons. (U,)
         W_own: The entry of W for the anchor's own row, which is no comparison; 0 if it has none. (U,)
         inverse_T: 1 / temperature, for each pair or for all. (U, V)
+        count: What an anchor adds to the number that the sum is divided by. (U,)
     """
 
     index: Tensor
@@ -41,6 +42,7 @@ class PairTable:
     k: Tensor
     W_own: Tensor
     inverse_T: Tensor | float
+    count: Tensor
 
 
 def contrast(
@@ -201,6 +203,7 @@ def _matrix(name: str, rows: int, z_other: Tensor) -> Tensor:
     key = f"{name} {z_other.dtype}"
     flat: Tensor | None = getattr(_kept, key, None)
     if flat is None:
-        flat = z_other.new_empty(KEPT_ELEMENTS)
+        with torch.inference_mode(False):  # it will serve training too
+            flat = z_other.new_empty(KEPT_ELEMENTS)
         setattr(_kept, key, flat)
     return flat[: rows * columns].view(rows, columns)

@@ -12,7 +12,7 @@ from marcir.labels.statistics import (
     LabelStatistics,
     PairFrequency,
 )
-from marcir.losses.checks import finite, not_negative, one_of, positive
+from marcir.losses.checks import finite, not_negative, one_of, positive, switch
 from marcir.losses.frequencies import Frequency, TrainingFrequencies
 from marcir.losses.mulsupcon import mean_of_each_anchor
 from marcir.losses.pair_loss import PairLoss
@@ -70,8 +70,8 @@ class MARCLoss(PairLoss):
         self.alpha = finite("alpha", alpha)
         self.beta = not_negative("beta", beta)
         self.eps = not_negative("eps", eps)
-        self.plr = plr
-        self.dts = dts
+        self.plr = switch("plr", plr)
+        self.dts = switch("dts", dts)
         self.tau_mode = one_of("tau_mode", tau_mode, get_args(TauMode))
 
     def pairs(self, sets: LabelSets) -> Pairs:

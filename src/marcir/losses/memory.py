@@ -10,6 +10,7 @@ from marcir.losses.batch import Comparison
 from marcir.losses.checks import whole
 from marcir.losses.lmsc import LMscLoss
 from marcir.losses.lproto import LProtoLoss
+from marcir.losses.processes import AcrossProcesses
 from marcir.losses.queue import EmbeddingQueue
 
 
@@ -41,6 +42,11 @@ class CrossBatchMemory(MultiLabelLoss):
             raise ConfigError(
                 f"LMsc has a queue of its own (queue_size = {loss.queue.size}): set it to 0, or leave the "
                 "memory out."
+            )
+        if isinstance(loss, CrossBatchMemory | AcrossProcesses):
+            raise ConfigError(
+                f"a memory goes directly around a loss, not around {type(loss).__name__}. Several processes: "
+                "AcrossProcesses(CrossBatchMemory(loss, size))."
             )
         self.loss = loss
         self.num_labels = loss.num_labels

@@ -48,7 +48,9 @@ class PairLoss(MultiLabelLoss):
 
     def valid_anchors(self, comparison: Comparison) -> Tensor:
         """Anchors that add to the count. (B,)"""
-        return self.pairs(LabelSets.of_rows(comparison.y, comparison.y_other, comparison.own)).count > 0
+        tables = Tables(self, comparison)
+        valid = torch.cat([table.count[table.index] > 0 for table in tables])  # in the tables' order
+        return valid if tables.order is None else torch.empty_like(valid).index_copy_(0, tables.order, valid)
 
     def terms(self, comparison: Comparison) -> tuple[Tensor, Tensor]:
         """One sum over anchors and the count it is divided by."""
@@ -120,5 +122,6 @@ class Tables:
             W=pairs.W,
             k=sets.sum_over_others(pairs.W),
             W_own=pairs.W.gather(1, sets.own.clamp_min(0)[:, None]).squeeze(1) * (sets.own >= 0),
+            count=pairs.count,
             inverse_T=pairs.T.reciprocal() if isinstance(pairs.T, Tensor) else 1 / pairs.T,
         )

@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor, nn
 
+from marcir.errors import ConfigError
 from marcir.losses.base import MultiLabelLoss
 from marcir.losses.batch import unit_length
 from marcir.losses.checks import whole
@@ -24,6 +25,8 @@ class PrototypeLoss(MultiLabelLoss):
         self.num_labels = whole("num_labels", num_labels, 1)
         self.embedding_dim = whole("embedding_dim", embedding_dim, 1)
         self.prototypes = nn.Parameter(torch.empty(num_labels, embedding_dim))  # (L, D)
+        if not isinstance(generator, torch.Generator | None):
+            raise ConfigError(f"generator: expected a torch.Generator, found {type(generator).__name__}.")
         nn.init.xavier_uniform_(self.prototypes, generator=generator or torch.Generator().manual_seed(0))
 
     def unit_prototypes(self, z: Tensor) -> Tensor:

@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor
 
+from marcir.errors import BatchError
 from marcir.losses.checks import whole
 from marcir.losses.elastic import ElasticBuffers
 
@@ -28,7 +29,13 @@ class EmbeddingQueue(ElasticBuffers):
         """Rows, then the queue's rows. (A, D), (A, L) -> (A + Q, D), (A + Q, L)"""
         if not len(self.z):
             return z, y
-        return torch.cat([z, self.z.to(z)]), torch.cat([y, self.y.to(y)])
+        if self.z.shape[1] != z.shape[1] or self.y.shape[1] != y.shape[1]:
+            raise BatchError(
+                f"the batch has {z.shape[1]} dimensions and {y.shape[1]} labels, the past batches have "
+                f"{self.z.shape[1]} and {self.y.shape[1]}. Start a new memory for another network or archive."
+            )
+        kept = slice(-self.size, None)  # a saved queue may have been longer
+        return torch.cat([z, self.z[kept].to(z)]), torch.cat([y, self.y[kept].to(y)])
 
     @torch.no_grad()
     def add(self, z: Tensor, y: Tensor) -> None:

@@ -69,6 +69,8 @@ def demo_rows(steps: int, seed: int, images: int = 128) -> list[DemoRow]:
     """Every loss of the catalog on the same labels and the same first embeddings."""
     if steps < 1:
         raise ConfigError(f"--steps {steps}: must be 1 or more.")
+    if not -(1 << 63) <= seed < 1 << 64:
+        raise ConfigError(f"--seed {seed}: must fit into 64 bits.")
     generator = torch.Generator().manual_seed(seed)
     statistics = LabelStatistics.from_labels(generate_labels(2000, generator))
     y = generate_labels(images, generator)
