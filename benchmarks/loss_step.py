@@ -41,7 +41,7 @@ GOALS = {
         ("marc", "mulsupcon", 1.15),
     ],
 }
-# The first is the paper's, the others say what the size of a step costs elsewhere.
+# Those that take chunk_size.
 MEMORY_LOSSES = [
     "supcon-all", "supcon-any", "lbase", "mulsupcon", "wg-mulsupcon", "sim-dis", "marc", "wg-marc",
     "marc-calibrated",

@@ -26,7 +26,7 @@ def shared() -> Path:
 
 
 @pytest.fixture(autouse=True)
-def _leaves_global_randomness_alone() -> None:
+def _same_random_state() -> None:
     """Every test starts from the same random state."""
     torch.manual_seed(0)
 

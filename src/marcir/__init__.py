@@ -36,6 +36,8 @@ __all__ = ["__version__", *_PUBLIC]
 
 
 def __getattr__(name: str) -> Any:
+    if name in ("labels", "losses"):
+        return import_module(f"marcir.{name}")
     if name not in _PUBLIC:
         raise AttributeError(f"module 'marcir' has no attribute {name!r}")
     return getattr(import_module(_PUBLIC[name]), name)

@@ -4,6 +4,8 @@
     +-- ConfigError      (ValueError)    an option, a name, a setting
     +-- BatchError       (ValueError)    tensors handed to a loss or a metric
     +-- LabelError       (ValueError)    label names, label tables, label statistics
+    +-- DataError        (ValueError)    an archive's folders, tables and splits
+    |   +-- BrokenImageError                  a file that cannot be read as an image
     +-- DependencyError  (ImportError)   an optional package that is not installed
 
 A text says where, what was found, and what to do. The command line prints it as one line and exits
@@ -30,6 +32,14 @@ class LabelError(MarcirError, ValueError):
     """Label names, label tables or label statistics that cannot be used."""
 
 
+class DataError(MarcirError, ValueError):
+    """Folders, tables or splits of an archive that cannot be used."""
+
+
+class BrokenImageError(DataError):
+    """A file that cannot be read as an image."""
+
+
 class DependencyError(MarcirError, ImportError):
     """An optional package that is not installed."""
 
@@ -43,7 +53,8 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     'Known: building, road.'
     """
     names = sorted(known)
-    near = get_close_matches(name.lower(), names, n=1, cutoff=0.6)
+    spelled = {each.lower(): each for each in names}
+    near = get_close_matches(name.lower(), spelled, n=1, cutoff=0.6)
     if near:
-        return f"Did you mean '{near[0]}'?"
+        return f"Did you mean '{spelled[near[0]]}'?"
     return f"Known: {', '.join(names)}." if names else "There are none."

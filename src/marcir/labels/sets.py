@@ -6,8 +6,37 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
+from marcir.errors import LabelError
+
 # float32 holds the sum of 24 distinct powers of two exactly, so that one matrix product packs all words.
 BITS = 24
+
+
+def multi_hot(labels: Tensor, where: str) -> Tensor:
+    """The labels as truth values, if they are a matrix of 0 and 1. (N, L)
+
+    Args:
+        labels: 0 and 1 of any dtype.
+        where: What they are labels of, for errors.
+
+    >>> multi_hot(torch.tensor([[1, 0]]), "labels")
+    tensor([[ True, False]])
+    """
+    try:
+        y = torch.as_tensor(labels)
+    except (TypeError, ValueError) as error:
+        raise LabelError(f"{where}: expected multi-hot labels (N, L) of 0 and 1: {error}.") from error
+    if y.ndim != 2:
+        raise LabelError(
+            f"{where}: expected multi-hot labels (N, L), found {tuple(y.shape)}. Give one row per image."
+        )
+    wrong = ((y != 0) & (y != 1)).nonzero()
+    if len(wrong):
+        row, column = wrong[0].tolist()
+        raise LabelError(
+            f"{where}: labels must be 0 or 1, found {y[row, column].item():g} in row {row}, column {column}."
+        )
+    return y.bool()
 
 
 def label_words(y: Tensor) -> Tensor:
@@ -35,8 +64,9 @@ def equal_rows(words: Tensor) -> Tensor:
 
     Successive one-column `unique` calls: much faster than `unique(dim=0)`.
     """
-    number: Tensor = torch.unique(words[:, 0], return_inverse=True)[1]
-    for column in words.T[1:]:
+    first = words[:, 0] if words.shape[1] == 1 else words[:, 0] | (words[:, 1] << BITS)
+    number: Tensor = torch.unique(first, return_inverse=True)[1]
+    for column in words.T[2:]:
         number = torch.unique((number << BITS) | column, return_inverse=True)[1]
     return number
 

@@ -11,9 +11,10 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from marcir.checks import one_of
 from marcir.errors import LabelError
 from marcir.labels.overlap import shared_labels
-from marcir.labels.sets import distinct_sets
+from marcir.labels.sets import distinct_sets, multi_hot
 from marcir.labels.supersets import SupersetCounts
 
 PairFrequency = Literal["joint", "pair_mean", "shared_mean", "shared_min"]
@@ -52,13 +53,9 @@ class LabelStatistics:
     @classmethod
     def from_labels(cls, y: Tensor) -> "LabelStatistics":
         """Count the multi-hot labels of the training split (never of the test split). (N, L)"""
-        y = torch.as_tensor(y)
-        if y.ndim != 2:
-            raise LabelError(f"label statistics: expected multi-hot labels (N, L), found {tuple(y.shape)}.")
-        if not ((y == 0) | (y == 1)).all():
-            raise LabelError("label statistics: labels must be 0 or 1.")
+        y = multi_hot(y, "label statistics")
         found = distinct_sets(y)
-        return cls(y[found.first].bool(), found.sizes)
+        return cls(y[found.first], found.sizes)
 
     @property
     def num_labels(self) -> int:
@@ -109,6 +106,7 @@ class LabelStatistics:
         >>> statistics.pair_frequency(torch.tensor([[1, 1]]), torch.tensor([[1, 1], [1, 0]]))
         tensor([[1., 3.]])
         """
+        one_of("pair_frequency", kind, PAIR_FREQUENCIES)
         formulas: dict[PairFrequency, Callable[[Tensor, Tensor], Tensor]] = {
             "joint": self._joint.of_intersections,
             "pair_mean": self._pair_mean,
@@ -129,6 +127,7 @@ class LabelStatistics:
         >>> statistics.anchor_frequency(torch.tensor([[1, 1], [0, 1]]))
         tensor([2., 1.])
         """
+        one_of("anchor_frequency", kind, ANCHOR_FREQUENCIES)
         self._check_width(y)
         y = _floating(y)
         n = self._counts_of_seen.to(y.dtype)  # (L,)
@@ -166,7 +165,10 @@ class LabelStatistics:
     def save(self, path: str | Path) -> None:
         """Write the rows and their counts as one safetensors file."""
         tensors = {"rows": self.rows.cpu().contiguous(), "counts": self.counts.cpu().contiguous()}
-        save_file(tensors, Path(path))
+        try:
+            save_file(tensors, Path(path))
+        except (OSError, SafetensorError) as error:
+            raise LabelError(f"{path}: cannot write label statistics: {error}.") from error
 
     @classmethod
     def load(cls, path: str | Path) -> "LabelStatistics":

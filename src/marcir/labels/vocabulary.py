@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from marcir.errors import LabelError, did_you_mean
+from marcir.labels.sets import multi_hot
 
 
 class LabelVocabulary(Sequence[str]):
@@ -67,7 +68,8 @@ class LabelVocabulary(Sequence[str]):
 
     def decode(self, y: Tensor) -> list[list[str]]:
         """The label names of each multi-hot row, in the vocabulary's order."""
-        if y.ndim != 2 or y.shape[1] != len(self):
+        y = multi_hot(y, "labels")
+        if y.shape[1] != len(self):
             raise LabelError(
                 f"expected labels of shape (B, {len(self)}), found {tuple(y.shape)}: one column a name."
             )

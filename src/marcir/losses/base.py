@@ -1,5 +1,6 @@
 """The one shape that every loss has: sums over anchors, divided by counts."""
 
+import inspect
 from abc import ABC, abstractmethod
 
 import torch
@@ -32,12 +33,12 @@ class MultiLabelLoss(nn.Module, ABC):
         Computed in float32 (float64 stays), whatever the input and under autocast.
 
         Args:
-            z: Embeddings of any length, normalised here. (N, D), or views (N, V, D)
+            z: Embeddings of any length, normalised here. (N, D), or several views of each image (N, n, D)
             y: Multi-hot labels, 0/1 of any dtype. (N, L)
-            z_other: Comparisons other than the batch itself. (A, D), or (N, V, D)
+            z_other: Comparisons other than the batch itself. (A, D), or several views of each
             y_other: Their labels. (A, L)
             self_index: The row of z_other that is the anchor itself, left out of its comparisons; -1
-                for none. (N,)
+                for none. (B,), one for each view
         """
         device = z.device.type if isinstance(z, Tensor) else "cpu"
         with torch.autocast(device, enabled=False):
@@ -56,6 +57,12 @@ class MultiLabelLoss(nn.Module, ABC):
     def valid_anchors(self, comparison: Comparison) -> Tensor:
         """Which anchors add to the loss, bool: by default the labelled ones. (B,)"""
         return comparison.y.sum(1) > 0
+
+    def extra_repr(self) -> str:
+        """The options, for `print(loss)`."""
+        names = inspect.signature(type(self)).parameters
+        plain = [(name, getattr(self, name, None)) for name in names]
+        return ", ".join(f"{name}={value!r}" for name, value in plain if isinstance(value, int | float | str))
 
     def check_sizes(self, comparison: Comparison) -> None:
         """Refuse labels or embeddings of another size than this loss was made for."""

@@ -77,21 +77,30 @@ def unit_length(z: Tensor) -> Tensor:
 
 
 class _UnitLength(torch.autograd.Function):
-    """Both directions written out: half the passes of the composed form."""
+    """Both directions written out: half the passes of the composed form, which second derivatives take."""
 
     @staticmethod
     def forward(ctx: Any, z: Tensor) -> Tensor:
-        length = torch.linalg.vector_norm(z, dim=1, keepdim=True)  # (B, 1)
-        length = torch.where(length > 0, length, 1)
+        length = _length(z)
         unit = z / length
-        ctx.save_for_backward(unit, length)
+        ctx.save_for_backward(z, unit, length)
         return unit
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Tensor:
-        unit, length = ctx.saved_tensors
+        z, unit, length = ctx.saved_tensors
+        if torch.is_grad_enabled():  # the gradient itself will be differentiated
+            length = _length(z)
+            unit = z / length
         along = (grad * unit).sum(1, keepdim=True)  # (B, 1)
-        return torch.addcmul(grad, unit, along, value=-1).div_(length)
+        gradient: Tensor = torch.addcmul(grad, unit, along, value=-1) / length
+        return gradient
+
+
+def _length(z: Tensor) -> Tensor:
+    """|z_i|, 1 for a zero vector. (B, 1)"""
+    length = torch.linalg.vector_norm(z, dim=1, keepdim=True)
+    return torch.where(length > 0, length, 1)
 
 
 def _rows(z: Tensor, y: Tensor, z_name: str, y_name: str) -> tuple[Tensor, Tensor]:
@@ -101,7 +110,7 @@ def _rows(z: Tensor, y: Tensor, z_name: str, y_name: str) -> tuple[Tensor, Tenso
             raise BatchError(f"{name}: expected a torch.Tensor, found {type(value).__name__}.")
     if z.ndim not in (2, 3) or not z.is_floating_point():
         raise BatchError(
-            f"{z_name}: expected floating-point embeddings (N, D) or views (N, V, D), found "
+            f"{z_name}: expected floating-point embeddings (N, D) or views (N, n, D), found "
             f"{tuple(z.shape)} of {z.dtype}."
         )
     if y.ndim != 2:
@@ -152,6 +161,7 @@ def _own_rows(self_index: Tensor | None, y: Tensor, y_other: Tensor) -> Tensor:
             f"self_index: expected {len(y)} row numbers, one for each anchor, found "
             f"{tuple(own.shape)} of {own.dtype}."
         )
+    own = own.long()
     if ((own < -1) | (own >= len(y_other))).any():
         raise BatchError(
             f"self_index: row numbers go from 0 to {len(y_other) - 1} (-1 for none), found "
@@ -163,4 +173,4 @@ def _own_rows(self_index: Tensor | None, y: Tensor, y_other: Tensor) -> Tensor:
         raise BatchError(
             f"self_index: anchor {i} and its own row {int(own[i])} of y_other have different labels."
         )
-    return own.long()
+    return own

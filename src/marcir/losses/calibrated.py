@@ -3,9 +3,9 @@
 import torch
 from torch import Tensor
 
+from marcir.checks import finite, fraction, not_negative, positive, switch
 from marcir.errors import ConfigError
 from marcir.labels.statistics import LabelStatistics
-from marcir.losses.checks import finite, fraction, not_negative, positive, switch
 from marcir.losses.frequencies import TrainingFrequencies
 from marcir.losses.marc import pair_weights
 from marcir.losses.pair_loss import PairLoss

@@ -15,7 +15,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
+
+from marcir.errors import BatchError
 
 # Stands for "not a comparison": exp() of it is exactly 0 beside any cosine, and it is no infinity that
 # could become NaN in a row without comparisons.
@@ -45,6 +46,7 @@ class PairTable:
     count: Tensor
 
 
+@torch.compiler.disable  # type: ignore[untyped-decorator]
 def contrast(
     z: Tensor,
     z_other: Tensor,
@@ -92,8 +94,11 @@ class _Contrast(torch.autograd.Function):
         return sums.value
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        if torch.is_grad_enabled():  # create_graph=True: a wrong second derivative would go unnoticed
+            raise BatchError(
+                "losses over pairs have no second derivative. Call backward without create_graph."
+            )
         grad_z, grad_other = ctx.saved_tensors
         return (
             None if grad_z is None else grad * grad_z,
@@ -192,7 +197,12 @@ def _sums_of_sets(z: Tensor, index: Tensor, sets: int) -> Tensor:
 
 
 # The (R, A) matrices of a block, kept from step to step on a CPU: fresh pages cost as much as the sums.
-_kept = local()
+class _Kept(local):
+    def __init__(self) -> None:
+        self.matrices: dict[tuple[str, torch.dtype], Tensor] = {}
+
+
+_kept = _Kept()
 
 
 def _matrix(name: str, rows: int, z_other: Tensor) -> Tensor:
@@ -200,10 +210,9 @@ def _matrix(name: str, rows: int, z_other: Tensor) -> Tensor:
     columns = len(z_other)
     if z_other.device.type != "cpu" or rows * columns > KEPT_ELEMENTS:
         return z_other.new_empty(rows, columns)
-    key = f"{name} {z_other.dtype}"
-    flat: Tensor | None = getattr(_kept, key, None)
+    kept = _kept.matrices
+    flat = kept.get((name, z_other.dtype))
     if flat is None:
         with torch.inference_mode(False):  # it will serve training too
-            flat = z_other.new_empty(KEPT_ELEMENTS)
-        setattr(_kept, key, flat)
+            flat = kept[name, z_other.dtype] = torch.empty(KEPT_ELEMENTS, dtype=z_other.dtype)
     return flat[: rows * columns].view(rows, columns)

@@ -8,8 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from marcir.errors import ConfigError
+from marcir.errors import BatchError, ConfigError
 from marcir.labels.overlap import jaccard
+from marcir.labels.sets import multi_hot
 from marcir.losses.base import MultiLabelLoss
 from marcir.losses.batch import Comparison, prepare
 from marcir.losses.memory import CrossBatchMemory
@@ -56,7 +57,7 @@ def diagnose(
 
     Args:
         loss: Any loss.
-        z: Embeddings. (N, D), or views (N, V, D)
+        z: Embeddings. (N, D), or several views of each image (N, n, D)
         y: Multi-hot labels. (N, L)
         gradient_norm: What `clip_grad_norm_` returned, to record the norm over the network's parameters
             instead of the embeddings'.
@@ -67,9 +68,11 @@ def diagnose(
     >>> round(diagnosis.valid_anchors, 3), diagnosis.cosine["J=1"], diagnosis.cosine["0<J<=.25"]
     (0.667, 0.0, None)
     """
-    z = z.detach().requires_grad_()
-    with torch.enable_grad(), _as_it_is(loss):
-        value = loss(z, y)
+    prepare(z, y, None, None, None)  # refuses what the loss would refuse
+    with torch.inference_mode(False), torch.enable_grad(), _as_it_is(loss):
+        # A copy: embeddings of inference mode have no gradient, and those of half precision a coarse one.
+        z = z.detach().clone().to(torch.promote_types(z.dtype, torch.float32)).requires_grad_()
+        value = loss(z, y.clone())
         (gradient,) = torch.autograd.grad(value, z)
     with torch.no_grad(), _as_it_is(loss):
         comparison = prepare(z, y, None, None, None)
@@ -99,9 +102,14 @@ def pair_influence(loss: MultiLabelLoss, y: Tensor, y_other: Tensor) -> Tensor:
     loss = _innermost(loss)
     if not isinstance(loss, PairLoss):
         raise ConfigError(f"{type(loss).__name__} has no pair weights: it has no influence to show.")
-    no_own = torch.full((len(y),), -1, device=y.device)
-    dtype = torch.float64 if y.dtype == torch.float64 else torch.float32
-    return loss.influence(LabelSets.of_rows(y.to(dtype), y_other.to(dtype), no_own))
+    dtype = torch.promote_types(torch.as_tensor(y).dtype, torch.float32)
+    y, y_other = multi_hot(y, "y").to(dtype), multi_hot(y_other, "y_other").to(dtype)
+    wanted = loss.num_labels or y.shape[1]
+    if y.shape[1] != wanted or y_other.shape[1] != wanted:
+        raise BatchError(
+            f"expected {wanted} labels, found {y.shape[1]} in y and {y_other.shape[1]} in y_other."
+        )
+    return loss.influence(LabelSets.of_rows(y, y_other, torch.full((len(y),), -1, device=y.device)))
 
 
 def _by_overlap(

@@ -1,6 +1,6 @@
 """LBase: every pair pulled by its Jaccard overlap."""
 
-from marcir.losses.checks import positive
+from marcir.checks import positive
 from marcir.losses.pair_loss import PairLoss
 from marcir.losses.pairs import LabelSets, Pairs, anchor_mean
 

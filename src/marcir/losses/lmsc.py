@@ -5,9 +5,9 @@ import math
 import torch
 from torch import Tensor
 
+from marcir.checks import positive, whole
 from marcir.labels.overlap import shared_labels
 from marcir.losses.batch import Comparison
-from marcir.losses.checks import positive, whole
 from marcir.losses.prototypes import PrototypeLoss, own_rows, similarities_of_others
 from marcir.losses.queue import EmbeddingQueue
 

@@ -3,8 +3,8 @@
 import torch
 from torch import Tensor
 
+from marcir.checks import positive
 from marcir.losses.batch import Comparison
-from marcir.losses.checks import positive
 from marcir.losses.prototypes import PrototypeLoss
 
 

@@ -3,9 +3,9 @@
 import torch
 from torch import Tensor
 
+from marcir.checks import finite, positive
 from marcir.labels.overlap import shared_labels
 from marcir.losses.batch import Comparison
-from marcir.losses.checks import finite, positive
 from marcir.losses.prototypes import PrototypeLoss, own_rows, similarities_of_others
 
 

@@ -5,6 +5,7 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor
 
+from marcir.checks import finite, not_negative, one_of, positive, switch
 from marcir.labels.statistics import (
     ANCHOR_FREQUENCIES,
     PAIR_FREQUENCIES,
@@ -12,7 +13,6 @@ from marcir.labels.statistics import (
     LabelStatistics,
     PairFrequency,
 )
-from marcir.losses.checks import finite, not_negative, one_of, positive, switch
 from marcir.losses.frequencies import Frequency, TrainingFrequencies
 from marcir.losses.mulsupcon import mean_of_each_anchor
 from marcir.losses.pair_loss import PairLoss

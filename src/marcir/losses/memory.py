@@ -4,10 +4,10 @@ from dataclasses import replace
 
 from torch import Tensor
 
+from marcir.checks import whole
 from marcir.errors import ConfigError
 from marcir.losses.base import MultiLabelLoss
 from marcir.losses.batch import Comparison
-from marcir.losses.checks import whole
 from marcir.losses.lmsc import LMscLoss
 from marcir.losses.lproto import LProtoLoss
 from marcir.losses.processes import AcrossProcesses
@@ -34,6 +34,10 @@ class CrossBatchMemory(MultiLabelLoss):
 
     def __init__(self, loss: MultiLabelLoss, size: int) -> None:
         super().__init__()
+        if not isinstance(loss, MultiLabelLoss):
+            raise ConfigError(
+                f"expected a loss of marcir, found {type(loss).__name__}. Make one with create_loss."
+            )
         if isinstance(loss, LProtoLoss):
             raise ConfigError(
                 "LProto compares images with prototypes only: a memory of past images would change nothing."

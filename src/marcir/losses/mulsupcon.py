@@ -1,6 +1,6 @@
 """MulSupCon: one SupCon for each label of an anchor, in one matrix product."""
 
-from marcir.losses.checks import positive
+from marcir.checks import positive
 from marcir.losses.pair_loss import PairLoss
 from marcir.losses.pairs import LabelSets, Pairs, labelwise_shares, valid_labels
 

@@ -6,16 +6,18 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
+from marcir.checks import whole
 from marcir.labels.sets import distinct_sets
 from marcir.losses.base import MultiLabelLoss
 from marcir.losses.batch import Comparison
-from marcir.losses.checks import whole
 from marcir.losses.contrast import KEPT_ELEMENTS, PairTable, contrast
 from marcir.losses.pairs import LabelSets, Pairs
 
 # Pairs of one block where it is not the cache that sets it: enough to be worth a launch on a GPU.
 _BLOCK_ELEMENTS_ELSEWHERE = 1 << 25
 _FEWEST_ROWS = 64
+# Below this 1/T is as good as infinite.
+_LEAST_T = 1e-6
 # Elements of the weights of label sets before they are expanded to rows.
 _TABLE_ELEMENTS = 1 << 20
 
@@ -113,15 +115,18 @@ class Tables:
             own=torch.where(own >= 0, self.others.index[own], -1),
         )
         pairs = self.loss.pairs(sets)
+        # A set that only the anchor has is nobody's partner: its weight must not have to cancel later.
+        W = pairs.W.masked_fill(sets.multiplicity == 0, 0)
+        T = pairs.T.clamp_min(_LEAST_T) if isinstance(pairs.T, Tensor) else max(pairs.T, _LEAST_T)
         anchors = self.anchors.sizes[kinds].to(pairs.W.dtype)
         self.count += anchors @ pairs.count
         if pairs.constant is not None:
             self.constant += anchors @ pairs.constant
         return PairTable(
             index=index,
-            W=pairs.W,
-            k=sets.sum_over_others(pairs.W),
-            W_own=pairs.W.gather(1, sets.own.clamp_min(0)[:, None]).squeeze(1) * (sets.own >= 0),
+            W=W,
+            k=sets.sum_over_others(W),
+            W_own=W.gather(1, sets.own.clamp_min(0)[:, None]).squeeze(1) * (sets.own >= 0),
             count=pairs.count,
-            inverse_T=pairs.T.reciprocal() if isinstance(pairs.T, Tensor) else 1 / pairs.T,
+            inverse_T=T.reciprocal() if isinstance(T, Tensor) else 1 / T,
         )

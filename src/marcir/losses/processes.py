@@ -6,8 +6,8 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
+from marcir.errors import BatchError, ConfigError
 from marcir.losses.base import MultiLabelLoss
 from marcir.losses.batch import Comparison
 
@@ -29,6 +29,10 @@ class AcrossProcesses(MultiLabelLoss):
 
     def __init__(self, loss: MultiLabelLoss) -> None:
         super().__init__()
+        if not isinstance(loss, MultiLabelLoss):
+            raise ConfigError(
+                f"expected a loss of marcir, found {type(loss).__name__}. Make one with create_loss."
+            )
         self.loss = loss
         self.num_labels = loss.num_labels
         self.embedding_dim = loss.embedding_dim
@@ -93,8 +97,9 @@ class _Gather(torch.autograd.Function):
         return _gather(rows, sizes)
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        if torch.is_grad_enabled():
+            raise BatchError("AcrossProcesses has no second derivative. Call backward without create_graph.")
         grad = grad.contiguous().clone()
         dist.all_reduce(grad)
         return grad[ctx.start : ctx.start + ctx.size], None

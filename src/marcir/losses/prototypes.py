@@ -3,10 +3,10 @@
 import torch
 from torch import Tensor, nn
 
+from marcir.checks import whole
 from marcir.errors import ConfigError
 from marcir.losses.base import MultiLabelLoss
 from marcir.losses.batch import unit_length
-from marcir.losses.checks import whole
 from marcir.losses.contrast import MASKED
 
 

@@ -3,8 +3,8 @@
 import torch
 from torch import Tensor
 
+from marcir.checks import whole
 from marcir.errors import BatchError
-from marcir.losses.checks import whole
 from marcir.losses.elastic import ElasticBuffers
 
 
@@ -27,7 +27,7 @@ class EmbeddingQueue(ElasticBuffers):
 
     def append_to(self, z: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
         """Rows, then the queue's rows. (A, D), (A, L) -> (A + Q, D), (A + Q, L)"""
-        if not len(self.z):
+        if not self.size or not len(self.z):
             return z, y
         if self.z.shape[1] != z.shape[1] or self.y.shape[1] != y.shape[1]:
             raise BatchError(

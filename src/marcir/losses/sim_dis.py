@@ -5,7 +5,7 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor
 
-from marcir.losses.checks import one_of, positive
+from marcir.checks import one_of, positive
 from marcir.losses.pair_loss import PairLoss
 from marcir.losses.pairs import LabelSets, Pairs, anchor_mean, has_positives
 

@@ -1,6 +1,6 @@
 """SupCon for label sets: the positives of an anchor are those with the same set, or with a shared label."""
 
-from marcir.losses.checks import positive
+from marcir.checks import positive
 from marcir.losses.pair_loss import PairLoss
 from marcir.losses.pairs import LabelSets, Pairs, anchor_mean
 

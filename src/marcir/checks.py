@@ -1,8 +1,9 @@
-"""Options of losses, checked where they come in."""
+"""Options, checked where they come in."""
 
 import math
 from collections.abc import Collection
-from typing import TypeVar
+from numbers import Integral, Real
+from typing import Any, TypeVar
 
 from marcir.errors import ConfigError, did_you_mean
 
@@ -41,9 +42,10 @@ def fraction(name: str, value: float) -> float:
 
 def whole(name: str, value: int, least: int) -> int:
     """The value, if it is a whole number of at least `least`."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+    number: Any = value  # numpy's whole numbers are welcome too
+    if isinstance(number, bool) or not isinstance(number, Integral) or number < least:
         raise ConfigError(f"{name} = {value!r}: must be a whole number of {least} or more.")
-    return value
+    return int(number)
 
 
 def switch(name: str, value: bool) -> bool:
@@ -61,9 +63,10 @@ def one_of(name: str, value: Choice, known: Collection[Choice]) -> Choice:
 
 
 def _number(name: str, value: float) -> float:
+    number: Any = value  # numpy's numbers are welcome too
     try:
-        if not isinstance(value, bool) and isinstance(value, int | float) and math.isfinite(value):
-            return value
+        if not isinstance(number, bool) and isinstance(number, Real) and math.isfinite(number):
+            return float(number)
     except OverflowError:
         pass
     raise ConfigError(f"{name} = {value!r}: must be a finite number.")

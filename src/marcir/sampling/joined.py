@@ -1,0 +1,61 @@
+"""Batches that are drawn as one and shared by several processes."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+
+import numpy as np
+from torch.utils.data import Sampler
+
+from marcir.checks import whole
+from marcir.errors import ConfigError
+
+
+class JoinedBatches(Sampler[list[int]], ABC):
+    """Batches of image indices; every process draws all of them and keeps its share of each.
+
+    The random numbers depend on `(seed, epoch)` alone. So the joined batches are the same for any number of
+    processes, an epoch can be drawn without those before it, and no global random state is read or changed.
+
+    Args:
+        num_images: Images to draw from, N.
+        batch_size: Images of a joined batch, over all processes.
+        seed: Of the random numbers, together with the epoch.
+        rank: Which process this is. It gets the images `rank, rank + processes, ...` of every joined batch.
+        processes: How many there are.
+    """
+
+    def __init__(self, num_images: int, batch_size: int, *, seed: int, rank: int, processes: int) -> None:
+        super().__init__()
+        self.num_images = whole("num_images", num_images, least=0)
+        self.batch_size = whole("batch_size", batch_size, least=1)
+        self.seed = whole("seed", seed, least=0)
+        self.processes = whole("processes", processes, least=1)
+        self.rank = whole("rank", rank, least=0)
+        self.epoch = 0
+        if rank >= processes:
+            raise ConfigError(f"rank = {rank}: must be below the number of processes, {processes}.")
+        if batch_size > num_images:
+            raise ConfigError(
+                f"batch_size = {batch_size}: there are only {num_images} images. Use a smaller batch."
+            )
+        if batch_size % processes:
+            raise ConfigError(
+                f"batch_size = {batch_size}: cannot be shared equally by {processes} processes. "
+                f"Use a multiple of {processes}, such as {-(-batch_size // processes) * processes}."
+            )
+
+    def set_epoch(self, epoch: int) -> None:
+        """Choose the epoch that the next iteration draws; it is 0 at first, and does not move by itself."""
+        self.epoch = whole("epoch", epoch, least=0)
+
+    def __len__(self) -> int:
+        return self.num_images // self.batch_size
+
+    def __iter__(self) -> Iterator[list[int]]:
+        # Seeded here and not at the first batch, so that a later `set_epoch` is for the next iteration.
+        rng = np.random.default_rng((self.seed, self.epoch))
+        return (batch[self.rank :: self.processes] for batch in self.joined(rng))
+
+    @abstractmethod
+    def joined(self, rng: np.random.Generator) -> Iterator[list[int]]:
+        """The joined batches of one epoch."""
