@@ -88,6 +88,7 @@ def milliseconds(z: Tensor, steps: dict[str, Callable[[], Tensor]], repeats: int
     best = dict.fromkeys(steps, math.inf)
     for _ in range(repeats):
         for name, step in steps.items():
+            step().backward()  # untimed: nobody should pay for what the one before left in the caches
             z.grad = None
             start = time.perf_counter()
             step().backward()

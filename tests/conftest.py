@@ -13,6 +13,10 @@ settings.register_profile(
 )
 settings.load_profile("marcir")
 
+# Tiny tensors: a second thread would only wait for the first, in here and in processes that tests start.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+torch.set_num_threads(1)
+
 ALLOWED_SKIPS = Path(__file__).parents[1] / ".ci" / "allowed-skips.txt"
 
 

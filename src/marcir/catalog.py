@@ -9,6 +9,7 @@ from marcir.errors import ConfigError, did_you_mean
 if TYPE_CHECKING:
     import torch
 
+    from marcir.data.dataset import DatasetReader
     from marcir.labels import LabelStatistics
     from marcir.losses import MultiLabelLoss
 
@@ -29,6 +30,15 @@ LOSSES = {
     "marc-calibrated": "marcir.losses.calibrated:CalibratedMARCLoss",
 }
 
+DATASETS = {
+    "dlrsd": "marcir.data.dlrsd:DLRSD",
+    "ml-aid": "marcir.data.ml_aid:MLAID",
+    "whdld": "marcir.data.whdld:WHDLD",
+    "ucm": "marcir.data.ucm:UCM",
+    "scenes": "marcir.data.scenes:Scenes",
+    "manifest": "marcir.data.manifest:Manifest",
+}
+
 # What a loss may need to know of the archive and the network; the rest of its arguments are options.
 _CONTEXT = ("statistics", "embedding_dim", "num_labels", "generator")
 
@@ -39,10 +49,20 @@ def resolve(kind: str, name: str, entries: dict[str, str]) -> Any:
     Raises:
         ConfigError: For an unknown name, with the nearest known one.
     """
-    if name not in entries:
-        raise ConfigError(f"unknown {kind} '{name}'. {did_you_mean(name, entries)}")
+    if not isinstance(name, str) or name not in entries:
+        raise ConfigError(f"unknown {kind} '{name}'. {did_you_mean(str(name), entries)}")
     module, attribute = entries[name].split(":")
     return getattr(import_module(module), attribute)
+
+
+def create_reader(name: str) -> "DatasetReader":
+    """The reader of a dataset by name.
+
+    Raises:
+        ConfigError: For an unknown name, with the nearest known one.
+    """
+    reader: DatasetReader = resolve("dataset", name, DATASETS)()
+    return reader
 
 
 def loss_options(name: str) -> dict[str, Any]:
@@ -111,6 +131,11 @@ _NEEDED = {
 def _num_labels(statistics: "LabelStatistics | None", num_labels: int | None) -> int | None:
     if statistics is None:
         return num_labels
+    if not hasattr(statistics, "num_labels"):
+        raise ConfigError(
+            f"statistics: expected LabelStatistics, found {type(statistics).__name__}. "
+            "Make them with LabelStatistics.from_labels(training_labels)."
+        )
     if num_labels not in (None, statistics.num_labels):
         raise ConfigError(
             f"num_labels = {num_labels}, but the statistics are of {statistics.num_labels} labels. "

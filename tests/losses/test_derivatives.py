@@ -7,7 +7,7 @@ from torch import Tensor
 import marcir
 from marcir.catalog import LOSSES
 from marcir.errors import BatchError
-from marcir.losses import MultiLabelLoss, PairLoss
+from marcir.losses import MultiLabelLoss, PairLoss, pair_influence
 
 
 def make(name: str, **options: object) -> MultiLabelLoss:
@@ -102,6 +102,27 @@ def test_embeddings_of_inference_mode_and_half_precision_can_be_diagnosed() -> N
     scaled = marcir.diagnose(loss, (1000 * z).half(), y).gradient_norm
     assert scaled == pytest.approx(marcir.diagnose(loss, (1000 * z).half().float(), y).gradient_norm)
     assert scaled > 0
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1e-12, 1e12, 1e25])
+def test_embeddings_may_have_any_length(scale: float) -> None:
+    loss, y = make("marc"), labels()
+    z = embeddings().float().detach()
+    far = (z * scale).requires_grad_()
+    value = loss(far, y)
+    value.backward()
+    assert value.item() == pytest.approx(loss(z, y).item(), rel=1e-5)
+    assert far.grad is not None
+    assert far.grad.isfinite().all()
+    assert far.grad.any()
+
+
+def test_a_diagnosis_is_exact_under_autocast() -> None:
+    loss, y = make("marc", pair_frequency="shared_mean"), labels().float()
+    expected = marcir.diagnose(loss, embeddings(), y), pair_influence(loss, y, y)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert marcir.diagnose(loss, embeddings(), y) == expected[0]
+        assert torch.equal(pair_influence(loss, y, y), expected[1])
 
 
 def test_a_loss_shows_its_options() -> None:

@@ -68,11 +68,12 @@ class LabelVocabulary(Sequence[str]):
 
     def decode(self, y: Tensor) -> list[list[str]]:
         """The label names of each multi-hot row, in the vocabulary's order."""
-        y = multi_hot(y, "labels")
-        if y.shape[1] != len(self):
+        y = torch.as_tensor(y)
+        if y.ndim != 2 or y.shape[1] != len(self):
             raise LabelError(
                 f"expected labels of shape (B, {len(self)}), found {tuple(y.shape)}: one column a name."
             )
+        y = multi_hot(y, "labels")
         return [[self.names[k] for k in row.nonzero().flatten().tolist()] for row in y]
 
     def save(self, path: str | Path) -> None:

@@ -100,6 +100,10 @@ class _UnitLength(torch.autograd.Function):
 def _length(z: Tensor) -> Tensor:
     """|z_i|, 1 for a zero vector. (B, 1)"""
     length = torch.linalg.vector_norm(z, dim=1, keepdim=True)
+    if not ((length > 1e-15) & (length < 1e15)).all():  # squares may have left the range of floats
+        largest = z.abs().amax(1, keepdim=True)
+        largest = torch.where(largest > 0, largest, 1)
+        length = largest * torch.linalg.vector_norm(z / largest, dim=1, keepdim=True)
     return torch.where(length > 0, length, 1)
 
 

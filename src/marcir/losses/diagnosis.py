@@ -69,12 +69,13 @@ def diagnose(
     (0.667, 0.0, None)
     """
     prepare(z, y, None, None, None)  # refuses what the loss would refuse
-    with torch.inference_mode(False), torch.enable_grad(), _as_it_is(loss):
+    exact = torch.autocast(z.device.type, enabled=False)
+    with exact, torch.inference_mode(False), torch.enable_grad(), _as_it_is(loss):
         # A copy: embeddings of inference mode have no gradient, and those of half precision a coarse one.
         z = z.detach().clone().to(torch.promote_types(z.dtype, torch.float32)).requires_grad_()
         value = loss(z, y.clone())
         (gradient,) = torch.autograd.grad(value, z)
-    with torch.no_grad(), _as_it_is(loss):
+    with exact, torch.no_grad(), _as_it_is(loss):
         comparison = prepare(z, y, None, None, None)
         valid = loss.valid_anchors(comparison)
         cosine, influence = _by_overlap(loss, comparison)
@@ -109,7 +110,9 @@ def pair_influence(loss: MultiLabelLoss, y: Tensor, y_other: Tensor) -> Tensor:
         raise BatchError(
             f"expected {wanted} labels, found {y.shape[1]} in y and {y_other.shape[1]} in y_other."
         )
-    return loss.influence(LabelSets.of_rows(y, y_other, torch.full((len(y),), -1, device=y.device)))
+    no_own = torch.full((len(y),), -1, device=y.device)
+    with torch.autocast(y.device.type, enabled=False):
+        return loss.influence(LabelSets.of_rows(y, y_other, no_own))
 
 
 def _by_overlap(

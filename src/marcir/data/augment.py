@@ -1,0 +1,105 @@
+"""Augmentation of whole batches: crop, flips, rotation and colour in one resampling."""
+
+import hashlib
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import affine_grid, grid_sample
+
+from marcir.data.resize import unit_range
+
+# Weights of red, green and blue in brightness (ITU-R 601).
+_GREY = (0.299, 0.587, 0.114)
+_DRAWS = 10
+
+
+@dataclass(frozen=True)
+class Augmentation:
+    """Random resized crop, both flips, small rotation, colour jitter (Reading R19).
+
+    Attributes:
+        size: Side of the result.
+        scale: Smallest and largest share of the area that a crop keeps.
+        ratio: Largest ratio of a crop's sides.
+        rotation: Largest angle, in degrees.
+        jitter: Largest relative change of brightness, contrast and (of RGB images) saturation.
+    """
+
+    size: int
+    scale: tuple[float, float] = (0.5, 1.0)
+    ratio: float = 4 / 3
+    rotation: float = 15.0
+    jitter: float = 0.2
+
+    def __call__(self, images: Tensor, ids: Sequence[str], *, seed: int, epoch: int, view: int = 0) -> Tensor:
+        """Augment a batch; what happens to an image depends on (seed, epoch, id, view) alone.
+
+        A second copy of an image in the batch comes out different.
+
+        Args:
+            images: Square images in their source's dtype. (B, C, S, S)
+            ids: The id of each image.
+            seed: Fixes everything.
+            epoch: The epoch.
+            view: Number of the view, where several are made of each image.
+
+        Returns:
+            Floats, 0..1 for images of unsigned integers. (B, C, size, size)
+        """
+        u = torch.from_numpy(uniform_draws(ids, seed, epoch, view)).to(torch.float32)  # (B, 10)
+        whole = images.dtype in (torch.uint8, torch.uint16)
+        grid = affine_grid(self.placements(u), [len(images), 1, self.size, self.size], align_corners=False)
+        cropped = grid_sample(unit_range(images), grid, padding_mode="reflection", align_corners=False)
+        jittered = self.jittered(cropped, u)
+        return jittered.clamp_(0, 1) if whole else jittered
+
+    def placements(self, u: Tensor) -> Tensor:
+        """From the result's coordinates to the image's: rotation, flips, crop. (B, 2, 3)"""
+        area = self.scale[0] + (self.scale[1] - self.scale[0]) * u[:, 0]
+        shape = torch.exp(math.log(self.ratio) * (2 * u[:, 1] - 1))
+        width, height = (area * shape).sqrt().clamp_max(1), (area / shape).sqrt().clamp_max(1)
+        x, y = (1 - width) * (2 * u[:, 2] - 1), (1 - height) * (2 * u[:, 3] - 1)
+        angle = math.radians(self.rotation) * (2 * u[:, 4] - 1)
+        flip_x, flip_y = 1 - 2 * (u[:, 5] < 0.5).float(), 1 - 2 * (u[:, 6] < 0.5).float()
+        cos, sin = angle.cos(), angle.sin()
+        rows = [
+            width * flip_x * cos,
+            -width * flip_y * sin,
+            x,
+            height * flip_x * sin,
+            height * flip_y * cos,
+            y,
+        ]
+        return torch.stack(rows, 1).view(-1, 2, 3)
+
+    def jittered(self, images: Tensor, u: Tensor) -> Tensor:
+        """Brightness, then contrast around the mean, then saturation where there are colours."""
+        brightness, contrast, saturation = (1 + self.jitter * (2 * u[:, 7:10] - 1)).T[:, :, None, None, None]
+        images = images.mul_(brightness)
+        mean = images.mean((1, 2, 3), keepdim=True)
+        images = images.sub_(mean).mul_(contrast).add_(mean)
+        if images.shape[1] != 3:
+            return images
+        grey = torch.einsum("bchw,c->bhw", images, images.new_tensor(_GREY))[:, None]  # (B, 1, H, W)
+        return images.sub_(grey).mul_(saturation).add_(grey)
+
+
+def uniform_draws(ids: Sequence[str], seed: int, epoch: int, view: int) -> np.ndarray:
+    """Ten numbers in 0..1 for each image, from its id and the copies of it that stand before it. (B, 10)
+
+    >>> draws = uniform_draws(["a", "b", "a"], seed=0, epoch=0, view=0)
+    >>> bool((draws[0] == uniform_draws(["a"], 0, 0, 0)[0]).all()), bool((draws[0] == draws[2]).any())
+    (True, False)
+    """
+    copies: Counter[str] = Counter()
+    rows = []
+    for image in ids:
+        key = f"{seed}\0{epoch}\0{view}\0{copies[image]}\0{image}".encode()
+        copies[image] += 1
+        rows.append(np.frombuffer(hashlib.blake2b(key, digest_size=4 * _DRAWS).digest(), "<u4"))
+    return np.stack(rows) / np.float64(1 << 32)

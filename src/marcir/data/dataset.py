@@ -1,0 +1,64 @@
+"""What a reader of a dataset is, and the facts that several of them share."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import ClassVar
+
+from marcir.data.archive import Archive
+from marcir.errors import DataError
+from marcir.labels import LabelVocabulary
+
+# The 17 labels of DLRSD, ML-AID and UC Merced multi-label, in the order of DLRSD's masks.
+LAND_COVER = (
+    "airplane", "bare soil", "building", "car", "chaparral", "court", "dock", "field", "grass",
+    "mobile home", "pavement", "sand", "sea", "ship", "tank", "tree", "water",
+)  # fmt: skip
+
+
+class DatasetReader(ABC):
+    """Reads one kind of archive; its facts are class attributes.
+
+    Attributes:
+        NAME: The dataset's name in every command.
+        LAYOUT: Where its files lie, for errors.
+        LABELS: Label names in order; empty where the archive brings its own.
+        IMAGES: How many images the published archive has.
+        COUNTS: Published images per label, in the order of LABELS.
+        SPLIT: Published sizes of the training, validation and test parts.
+    """
+
+    NAME: ClassVar[str]
+    LAYOUT: ClassVar[str]
+    LABELS: ClassVar[tuple[str, ...]] = ()
+    IMAGES: ClassVar[int | None] = None
+    COUNTS: ClassVar[tuple[int, ...] | None] = None
+    SPLIT: ClassVar[tuple[int, int, int] | None] = None
+
+    @abstractmethod
+    def read(self, root: Path, labels: Path | None = None) -> Archive:
+        """Read ids, paths and labels; images are opened later.
+
+        Args:
+            root: The archive's folder.
+            labels: A label table elsewhere than in the usual place.
+
+        Raises:
+            DataError: Names the folder, the file or the line, and says what to do.
+        """
+
+    def archive(
+        self, root: Path, ids: Sequence[str], paths: Sequence[Path], rows: Iterable[Sequence[str]]
+    ) -> Archive:
+        """An archive with this reader's labels."""
+        vocabulary = LabelVocabulary(self.LABELS)
+        return Archive(self.NAME, root, tuple(ids), tuple(paths), vocabulary.encode(rows), vocabulary)
+
+    def need(self, path: Path, root: Path) -> Path:
+        """The path, if it exists."""
+        if not path.exists():
+            raise DataError(
+                f"{self.NAME}: {path.name} was not found in root={root}. Expected: {self.LAYOUT}. "
+                "Set --root to the folder that holds it."
+            )
+        return path

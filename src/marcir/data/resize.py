@@ -1,0 +1,46 @@
+"""Images as square tensors of one size."""
+
+import numpy as np
+import torch
+from torch import Tensor
+
+_LARGEST = {torch.uint8: 255, torch.uint16: 65535}
+
+
+def to_square(image: np.ndarray, size: int) -> np.ndarray:
+    """Resize an image to a square, smoothed where it shrinks; keeps dtype and bands. (H, W, C) -> (S, S, C)
+
+    >>> to_square(np.zeros((4, 6, 3), np.uint8), 2).shape
+    (2, 2, 3)
+    """
+    if image.shape[:2] == (size, size):
+        return image
+    pixels = torch.from_numpy(np.ascontiguousarray(image, dtype=np.float32)).permute(2, 0, 1)[None]
+    return _as_dtype(_resized(pixels, size)[0].permute(1, 2, 0).numpy(), image.dtype)
+
+
+def resize_batch(images: Tensor, size: int) -> Tensor:
+    """Resize square floating images. (B, C, S, S) -> (B, C, size, size)"""
+    return images if images.shape[-1] == size else _resized(images, size)
+
+
+def unit_range(images: Tensor) -> Tensor:
+    """Images as floats: unsigned integers scaled to 0..1, everything else as it is.
+
+    >>> unit_range(torch.tensor([255], dtype=torch.uint8))
+    tensor([1.])
+    """
+    largest = _LARGEST.get(images.dtype)
+    return images.float() if largest is None else images.float().div_(largest)
+
+
+def _resized(images: Tensor, size: int) -> Tensor:
+    return torch.nn.functional.interpolate(images, (size, size), mode="bilinear", antialias=True)
+
+
+def _as_dtype(pixels: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    if dtype.kind not in "iu":
+        return pixels.astype(dtype)
+    limits = np.iinfo(dtype)
+    rounded: np.ndarray = np.clip(np.rint(pixels), limits.min, limits.max).astype(dtype)
+    return rounded

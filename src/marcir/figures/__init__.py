@@ -1,0 +1,1 @@
+"""Pictures of labels, images and scores, as PNG files."""

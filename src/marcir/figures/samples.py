@@ -1,0 +1,44 @@
+"""Images beside their augmented versions."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from marcir.figures.canvas import figure
+
+
+def draw_samples(rows: Sequence[Sequence[np.ndarray]], titles: Sequence[str], path: str | Path) -> None:
+    """One row an image: the image as it is, then what augmentation makes of it.
+
+    Args:
+        rows: Images as floats or bytes. (H, W, C)
+        titles: What stands over each row.
+        path: Where the PNG goes.
+    """
+    columns = max(len(row) for row in rows)
+    with figure(path, 1.6 * columns, 1.85 * len(rows)) as drawn:
+        grid = drawn.subplots(len(rows), columns, squeeze=False)
+        for axes in grid.flat:
+            axes.set_axis_off()
+        for line, (row, title) in enumerate(zip(rows, titles, strict=True)):
+            for axes, image in zip(grid[line], row, strict=False):
+                axes.imshow(displayable(image), cmap="gray")
+            grid[line, 0].set_title(title, fontsize=8, loc="left")
+
+
+def displayable(image: np.ndarray) -> np.ndarray:
+    """An image of any bands and range as something a screen can show: 0..1, one band or three.
+
+    >>> displayable(np.zeros((2, 2, 5))).shape
+    (2, 2, 3)
+    """
+    pixels = image.astype(np.float64)
+    if image.dtype == np.uint8:
+        pixels = pixels / 255
+    elif pixels.min() < 0 or pixels.max() > 1:
+        low, high = np.percentile(pixels, (2, 98))
+        pixels = (pixels - low) / max(high - low, 1e-12)
+    shown = pixels[:, :, 0] if image.shape[2] < 3 else pixels[:, :, :3]
+    clipped: np.ndarray = np.clip(shown, 0, 1)
+    return clipped

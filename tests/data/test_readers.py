@@ -1,0 +1,184 @@
+"""Every reader on a fake in the real layout, and on real data where it is at hand."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from data import fakes
+from marcir.catalog import DATASETS, create_reader
+from marcir.data.archive import Archive
+from marcir.errors import ConfigError, DataError
+
+Writer = Callable[[Path], dict[str, set[str]]]
+LAYOUTS: dict[str, tuple[str, Writer]] = {
+    "ucm": ("ucm", fakes.write_ucm),
+    "ml-aid": ("ml-aid", fakes.write_ml_aid),
+    "ml-aid without scene folders": ("ml-aid", lambda root: fakes.write_ml_aid(root, scene_folders=False)),
+    "dlrsd": ("dlrsd", fakes.write_dlrsd),
+    "whdld in colours": ("whdld", fakes.write_whdld),
+    "whdld indexed": ("whdld", lambda root: fakes.write_whdld(root, colours=False)),
+    "manifest as a list": ("manifest", fakes.write_manifest),
+    "manifest as a matrix": ("manifest", lambda root: fakes.write_manifest(root, matrix=True)),
+}
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MARCIR_CACHE", str(tmp_path / "cache"))
+
+
+def labels_of(archive: Archive) -> dict[str, set[str]]:
+    return {
+        image: set(row)
+        for image, row in zip(archive.ids, archive.vocabulary.decode(archive.labels), strict=True)
+    }
+
+
+def files_below(root: Path) -> dict[str, tuple[int, int]]:
+    return {str(path): (path.stat().st_mtime_ns, path.stat().st_size) for path in sorted(root.rglob("*"))}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_reader_finds_the_images_and_labels_of_its_layout(layout: str, tmp_path: Path) -> None:
+    name, write = LAYOUTS[layout]
+    root = tmp_path / "archive"
+    root.mkdir()
+    expected = write(root)
+    before = files_below(root)
+    archive = create_reader(name).read(root)
+    assert labels_of(archive) == expected
+    assert all(path.is_file() for path in archive.paths)
+    assert archive.read(0).shape == (16, 16, 3)
+    assert files_below(root) == before, "nothing in the user's folder is changed"
+
+
+@pytest.mark.parametrize("name", sorted(set(DATASETS) - {"scenes"}))
+def test_an_empty_folder_is_refused_with_what_was_expected(name: str, tmp_path: Path) -> None:
+    reader = create_reader(name)
+    with pytest.raises(DataError, match="was not found in root=") as error:
+        reader.read(tmp_path)
+    assert reader.LAYOUT in str(error.value)
+
+
+@pytest.mark.parametrize("name", [name for name in DATASETS if create_reader(name).COUNTS])
+def test_published_facts_agree_with_each_other(name: str) -> None:
+    reader = create_reader(name)
+    assert len(reader.COUNTS or ()) == len(reader.LABELS)
+    assert sum(reader.SPLIT or ()) == reader.IMAGES
+    assert max(reader.COUNTS or ()) <= (reader.IMAGES or 0)
+
+
+def test_an_unknown_dataset_is_refused_with_the_nearest_name() -> None:
+    with pytest.raises(ConfigError, match="unknown dataset 'whdl'. Did you mean 'whdld'"):
+        create_reader("whdl")
+
+
+def test_masks_are_read_once_and_again_when_one_changes(tmp_path: Path) -> None:
+    expected = fakes.write_whdld(tmp_path, colours=False)
+    reader = create_reader("whdld")
+    assert labels_of(reader.read(tmp_path)) == expected
+    kept = list(Path(os.environ["MARCIR_CACHE"]).rglob("*.json"))
+    assert len(kept) == 1
+    kept[0].write_text(kept[0].read_text().replace("building", "road"))
+    assert labels_of(reader.read(tmp_path))["wh0001"] == {"road", "water"}, "the cache was read"
+    mask = tmp_path / "ImagesPNG/wh0001.png"
+    fakes.indexed_mask([4, 5, 6], size=24).save(mask)
+    assert labels_of(reader.read(tmp_path))["wh0001"] == {"vegetation", "bare soil", "water"}
+
+
+def test_a_missing_mask_is_named(tmp_path: Path) -> None:
+    fakes.write_dlrsd(tmp_path)
+    (tmp_path / "Labels/beach/beach01.png").unlink()
+    with pytest.raises(DataError, match=r"beach01.tif: its mask Labels/.../beach01.png is missing"):
+        create_reader("dlrsd").read(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("colours", "message"),
+    [(False, "the mask has the value 9, but whdld has the labels 1 to 6"), (True, "the colour 1, 2, 3")],
+)
+def test_a_mask_of_something_else_is_named(colours: bool, message: str, tmp_path: Path) -> None:
+    from PIL import Image
+
+    fakes.write_whdld(tmp_path)
+    mask = Image.new("RGB", (4, 4), (1, 2, 3)) if colours else fakes.indexed_mask([9])
+    mask.save(tmp_path / "ImagesPNG/wh0002.png")
+    with pytest.raises(DataError, match=message) as error:
+        create_reader("whdld").read(tmp_path)
+    assert "wh0002.png" in str(error.value)
+
+
+def test_a_broken_mask_is_named(tmp_path: Path) -> None:
+    fakes.write_whdld(tmp_path)
+    (tmp_path / "ImagesPNG/wh0003.png").write_bytes(b"\x89PNG\r\n\x1a\nxx")
+    with pytest.raises(DataError, match=r"wh0003.png: the mask cannot be read"):
+        create_reader("whdld").read(tmp_path)
+
+
+def test_an_image_of_the_table_that_is_not_there_is_named_with_its_line(tmp_path: Path) -> None:
+    fakes.write_ucm(tmp_path)
+    (tmp_path / "Images/agricultural/agricultural02.tif").unlink()
+    with pytest.raises(
+        DataError, match=r"LandUse_Multilabeled.txt line 4: there is no image named 'agricultural02'"
+    ):
+        create_reader("ucm").read(tmp_path)
+
+
+def test_two_files_with_one_name_are_refused(tmp_path: Path) -> None:
+    fakes.write_ucm(tmp_path)
+    fakes.save(tmp_path / "Images/agricultural/agricultural02.png", 0)
+    with pytest.raises(DataError, match="are both named 'agricultural02'"):
+        create_reader("ucm").read(tmp_path)
+
+
+def test_a_label_of_the_table_that_is_unknown_gets_the_nearest_name(tmp_path: Path) -> None:
+    fakes.write_ucm(tmp_path)
+    table = tmp_path / "LandUse_Multilabeled.txt"
+    table.write_bytes(table.read_bytes().replace(b"buildings", b"bulding"))
+    with pytest.raises(DataError, match=r"line 1: unknown label 'bulding'. Did you mean 'building'"):
+        create_reader("ucm").read(tmp_path)
+
+
+@pytest.mark.parametrize("path", ["../secret.png", "/etc/passwd", "a/../../secret.png"])
+def test_a_path_that_leaves_the_archive_is_refused(path: str, tmp_path: Path) -> None:
+    fakes.save(tmp_path / "secret.png", 0)
+    root = tmp_path / "archive"
+    root.mkdir()
+    (root / "labels.csv").write_text(f"path,labels\n{path},road\n")
+    with pytest.raises(DataError, match="line 2: .* leaves the archive"):
+        create_reader("manifest").read(root)
+
+
+def test_a_missing_image_of_a_manifest_is_named_with_its_line(tmp_path: Path) -> None:
+    fakes.write_manifest(tmp_path)
+    (tmp_path / "a/two.jpg").unlink()
+    with pytest.raises(DataError, match=r"labels.csv line 3: 'a/two.jpg' is not in root="):
+        create_reader("manifest").read(tmp_path)
+
+
+def test_the_label_checksum_sees_every_change_and_no_reordering(tmp_path: Path) -> None:
+    fakes.write_manifest(tmp_path)
+    reader = create_reader("manifest")
+    first = reader.read(tmp_path).label_checksum
+    table = tmp_path / "labels.csv"
+    lines = table.read_text().splitlines()
+    table.write_text("\n".join([lines[0], *reversed(lines[1:])]))
+    assert reader.read(tmp_path).label_checksum == first
+    table.write_text("\n".join(lines).replace("water", "road"))
+    assert reader.read(tmp_path).label_checksum != first
+
+
+def test_the_real_ucm_has_the_published_counts(shared: Path) -> None:
+    reader = create_reader("ucm")
+    archive = reader.read(shared / "data/ucmerced-multilabel")
+    assert len(archive) == reader.IMAGES == 2100
+    counts = [100, 718, 691, 886, 115, 105, 100, 103, 975, 102, 1300, 294, 100, 102, 100, 1009, 203]
+    assert archive.labels.sum(0).tolist() == counts == list(reader.COUNTS or ())
+    assert archive.read(0).shape == (256, 256, 3)
+
+
+def test_the_real_whdld_pair_shows_road_vegetation_and_water(shared: Path) -> None:
+    archive = create_reader("whdld").read(shared / "data/whdld-sample")
+    assert labels_of(archive) == {"wh0001": {"road", "vegetation", "water"}}
