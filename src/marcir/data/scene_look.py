@@ -15,15 +15,15 @@ from PIL import Image, ImageFilter
 Colour = NDArray[np.float64]
 Pixels = NDArray[np.floating[Any]]
 
-# Tones between which a surface's or an object's colour is mixed.
+# Tones between which a surface's or an object's colour is mixed, the most common first.
 TONES: dict[str, tuple[tuple[int, int, int], ...]] = {
-    "bare soil": ((160, 105, 75), (185, 158, 122), (125, 100, 78), (142, 126, 106), (105, 80, 62)),
-    "grass": ((75, 120, 55), (100, 126, 66), (60, 95, 50), (122, 128, 78), (150, 140, 95), (118, 110, 78)),
-    "pavement": ((70, 70, 75), (120, 120, 120), (175, 172, 165), (160, 148, 130), (95, 90, 88)),
-    "sand": ((215, 195, 150), (190, 175, 145), (225, 215, 195), (165, 160, 150), (180, 150, 115)),
-    "sea": ((45, 80, 110), (70, 120, 120), (30, 45, 60), (115, 125, 125), (95, 105, 90)),
-    "water": ((40, 65, 95), (60, 90, 70), (22, 30, 36), (115, 105, 80), (120, 125, 125), (75, 120, 120)),
-    "tree": ((50, 85, 45), (28, 52, 32), (90, 100, 55), (150, 95, 45), (115, 105, 92), (60, 70, 60)),
+    "bare soil": ((165, 115, 80), (185, 158, 122), (125, 100, 78), (142, 126, 106), (105, 80, 62)),
+    "grass": ((80, 122, 58), (100, 128, 66), (62, 98, 50), (125, 130, 80), (150, 140, 95), (118, 110, 78)),
+    "pavement": ((125, 125, 127), (100, 100, 104), (160, 158, 154), (75, 75, 80), (165, 152, 135)),
+    "sand": ((220, 200, 158), (205, 188, 152), (228, 216, 190), (180, 172, 158), (185, 155, 120)),
+    "sea": ((45, 85, 115), (60, 110, 120), (35, 60, 85), (105, 118, 120), (85, 100, 90)),
+    "water": ((45, 75, 90), (40, 60, 75), (60, 88, 78), (25, 34, 40), (112, 106, 85), (115, 122, 124)),
+    "tree": ((45, 80, 42), (35, 62, 36), (65, 90, 48), (145, 95, 48), (110, 102, 90), (60, 70, 60)),
     "chaparral": ((60, 70, 45), (90, 80, 55), (45, 50, 45), (105, 100, 80), (75, 55, 45)),
     "crop": ((80, 130, 60), (180, 165, 95), (120, 95, 65), (60, 95, 55), (150, 140, 115), (125, 120, 125)),
     "roof": (
@@ -42,14 +42,16 @@ TONES: dict[str, tuple[tuple[int, int, int], ...]] = {
 }  # fmt: skip
 # Surfaces and plants, which keep one colour all over a scene; things that people make do not.
 SEASONAL = ("bare soil", "grass", "pavement", "sand", "sea", "water", "tree", "chaparral")
+COMMON = 1.8  # above 1, the first tones of a name come more often than its last
 _ARRAYS: dict[str, Colour] = {name: np.array(tones, dtype=np.float64) for name, tones in TONES.items()}
 
 
 def mixed_tone(rng: np.random.Generator, name: str, spread: float = 9.0) -> Colour:
     """A colour between two tones of a name, in 0..255, moved a little in light and in hue. (3,)"""
     tones = _ARRAYS[name]
-    first, second = tones[rng.integers(len(tones))], tones[rng.integers(len(tones))]
-    return _moved(rng, first + rng.uniform(0, 0.6) * (second - first), spread)
+    often = COMMON if name in SEASONAL else 1.0
+    first, second = tones[int(len(tones) * rng.random() ** often)], tones[rng.integers(len(tones))]
+    return _moved(rng, first + rng.uniform(0, 0.5) * (second - first), spread)
 
 
 def _moved(rng: np.random.Generator, colour: Colour, spread: float) -> Colour:
@@ -87,7 +89,7 @@ class Look:
             sun=(length * math.cos(toward), length * math.sin(toward)),
             shade=rng.uniform(0.1, 0.25) if overcast else rng.uniform(0.35, 0.7),
             gains=np.exp(rng.normal(0, 0.035, 3)),
-            saturation=0.0 if panchromatic else rng.uniform(0.4, 1.1),
+            saturation=0.0 if panchromatic else rng.uniform(0.45, 1.05),
             exposure=rng.uniform(95, 145),
             contrast=rng.uniform(0.8, 1.15),
             gamma=math.exp(rng.uniform(-0.2, 0.2)),
@@ -108,10 +110,10 @@ class Look:
         seen: Pixels = np.asarray(scene, dtype=np.float32)
         seen = seen * (1 - self.clouds * np.clip(shadow_of_clouds * 2, 0, 1))[..., None]
         grey = seen @ np.array([0.3, 0.59, 0.11], dtype=np.float32)
-        seen = grey[..., None] + self.saturation * (seen - grey[..., None])
-        seen = seen * self.gains.astype(np.float32)
+        hues = (seen - grey[..., None]) * self.saturation
         stretch = self.contrast * (42 / max(float(grey.std()), 12)) ** 0.7
-        seen = (seen - grey.mean()) * stretch + self.exposure
+        grey = (grey - grey.mean()) * stretch + self.exposure
+        seen = (grey[..., None] + hues * math.sqrt(stretch)) * self.gains.astype(np.float32)
         seen = 255 * np.clip(seen / 255, 0, 1) ** self.gamma
         seen = seen + self.haze * (205 - seen)
         return seen + self.noise * rng.standard_normal(seen.shape, dtype=np.float32)

@@ -75,15 +75,27 @@ def demo_rows(steps: int, seed: int, images: int = 128) -> list[DemoRow]:
     statistics = LabelStatistics.from_labels(generate_labels(2000, generator))
     y = generate_labels(images, generator)
     first = torch.randn(images, EMBEDDING_DIM, generator=generator)
-    rows = []
-    for name in LOSSES:
-        loss = create_loss(name, statistics=statistics, embedding_dim=EMBEDDING_DIM)
-        before = diagnose(loss, first, y).loss
-        z, milliseconds = train_embeddings(loss, first, y, steps)
-        seen = diagnose(loss, z, y)
-        overlap = mean_overlap_of_neighbours(z, y)
-        rows.append(DemoRow(name, before, seen.loss, milliseconds, seen.cosine, overlap))
-    return rows
+    threads = torch.get_num_threads()
+    torch.set_num_threads(
+        1
+    )  # tensors this small gain nothing from a second one, and lose much on a busy machine
+    try:
+        return [
+            demo_row(
+                name, create_loss(name, statistics=statistics, embedding_dim=EMBEDDING_DIM), first, y, steps
+            )
+            for name in LOSSES
+        ]
+    finally:
+        torch.set_num_threads(threads)
+
+
+def demo_row(name: str, loss: MultiLabelLoss, first: Tensor, y: Tensor, steps: int) -> DemoRow:
+    """What one loss does in so many steps."""
+    before = diagnose(loss, first, y).loss
+    z, milliseconds = train_embeddings(loss, first, y, steps)
+    seen = diagnose(loss, z, y)
+    return DemoRow(name, before, seen.loss, milliseconds, seen.cosine, mean_overlap_of_neighbours(z, y))
 
 
 def run_demo(steps: int = 150, seed: int = 0) -> str:
