@@ -29,6 +29,13 @@ def shared() -> Path:
     return folder
 
 
+@pytest.fixture
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache folder that this test alone uses."""
+    monkeypatch.setenv("MARCIR_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
 @pytest.fixture(autouse=True)
 def _same_random_state() -> None:
     """Every test starts from the same random state."""

@@ -24,9 +24,7 @@ LAYOUTS: dict[str, tuple[str, Writer]] = {
 }
 
 
-@pytest.fixture(autouse=True)
-def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MARCIR_CACHE", str(tmp_path / "cache"))
+pytestmark = pytest.mark.usefixtures("own_cache")
 
 
 def labels_of(archive: Archive) -> dict[str, set[str]]:

@@ -16,10 +16,7 @@ from marcir.data.archive import Archive
 from marcir.data.sources import ImageFiles, PackedImages, broken_images
 from marcir.errors import DataError
 
-
-@pytest.fixture(autouse=True)
-def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MARCIR_CACHE", str(tmp_path / "cache"))
+pytestmark = pytest.mark.usefixtures("own_cache")
 
 
 @pytest.fixture

@@ -1,23 +1,14 @@
 """MulSupCon: one SupCon for each label of an anchor, in one matrix product."""
 
-from marcir.checks import positive
-from marcir.losses.pair_loss import PairLoss
+from marcir.losses.pair_loss import OneTemperatureLoss
 from marcir.losses.pairs import LabelSets, Pairs, labelwise_shares, valid_labels
 
 
-class MulSupConLoss(PairLoss):
+class MulSupConLoss(OneTemperatureLoss):
     """MulSupCon: mean over valid (anchor, label) pairs of l_ik.
 
     l_ik = 1/|P_k(i)| sum_{p in P_k(i)} -log p_ip,  P_k(i) = {p in A(i): k in y_p}
-
-    Args:
-        tau: Temperature.
-        chunk_size: Anchors at a time, see `PairLoss`.
     """
-
-    def __init__(self, tau: float = 0.3, chunk_size: int | None = None) -> None:
-        super().__init__(chunk_size)
-        self.tau = positive("tau", tau)
 
     def pairs(self, sets: LabelSets) -> Pairs:
         """W = c, T = tau, one count for each valid label."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from marcir.checks import whole
+from marcir.checks import positive, whole
 from marcir.labels.sets import distinct_sets
 from marcir.losses.base import MultiLabelLoss
 from marcir.losses.batch import Comparison
@@ -63,6 +63,19 @@ class PairLoss(MultiLabelLoss):
         rows = self.chunk_size or max(_FEWEST_ROWS, _block_elements(z.device) // len(z_other))
         value = contrast(z, z_other, own, tables.others.index, tables, rows)
         return (value + tables.constant)[None], tables.count[None]
+
+
+class OneTemperatureLoss(PairLoss):
+    """A loss over pairs with the same temperature for all of them.
+
+    Args:
+        tau: Temperature.
+        chunk_size: Anchors at a time, see `PairLoss`.
+    """
+
+    def __init__(self, tau: float = 0.3, chunk_size: int | None = None) -> None:
+        super().__init__(chunk_size)
+        self.tau = positive("tau", tau)
 
 
 def _block_elements(device: torch.device) -> int:

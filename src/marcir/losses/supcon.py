@@ -1,24 +1,15 @@
 """SupCon for label sets: the positives of an anchor are those with the same set, or with a shared label."""
 
-from marcir.checks import positive
-from marcir.losses.pair_loss import PairLoss
+from marcir.losses.pair_loss import OneTemperatureLoss
 from marcir.losses.pairs import LabelSets, Pairs, anchor_mean
 
 
-class SupConAllLoss(PairLoss):
+class SupConAllLoss(OneTemperatureLoss):
     """SupCon ALL: positives are the images with the same label set.
 
     L = mean over valid anchors of 1/|P(i)| sum_{p in P(i)} -log p_ip
     P(i) = {p in A(i): y_p = y_i}
-
-    Args:
-        tau: Temperature.
-        chunk_size: Anchors at a time, see `PairLoss`.
     """
-
-    def __init__(self, tau: float = 0.3, chunk_size: int | None = None) -> None:
-        super().__init__(chunk_size)
-        self.tau = positive("tau", tau)
 
     def pairs(self, sets: LabelSets) -> Pairs:
         """W_ip = [y_p = y_i] / |P(i)|, T = tau."""
@@ -26,20 +17,12 @@ class SupConAllLoss(PairLoss):
         return anchor_mean(sets.share_of_others(P), sets, self.tau)
 
 
-class SupConAnyLoss(PairLoss):
+class SupConAnyLoss(OneTemperatureLoss):
     """SupCon ANY: positives are the images with at least one shared label.
 
     L = mean over valid anchors of 1/|P(i)| sum_{p in P(i)} -log p_ip
     P(i) = {p in A(i): y_p and y_i share a label}
-
-    Args:
-        tau: Temperature.
-        chunk_size: Anchors at a time, see `PairLoss`.
     """
-
-    def __init__(self, tau: float = 0.3, chunk_size: int | None = None) -> None:
-        super().__init__(chunk_size)
-        self.tau = positive("tau", tau)
 
     def pairs(self, sets: LabelSets) -> Pairs:
         """W_ip = [y_i and y_p share a label] / |P(i)|, T = tau."""
