@@ -1,0 +1,115 @@
+"""The generated archive: the same bytes from a seed, long-tailed, sensible, never over the user's files."""
+
+import csv
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from marcir.catalog import create_reader
+from marcir.data.scene_canvas import SCENE_LABELS
+from marcir.data.scene_drawing import draw_scene
+from marcir.data.scene_writing import write_scenes
+from marcir.errors import ConfigError
+
+
+@pytest.fixture(scope="module")
+def labels() -> list[frozenset[str]]:
+    """The labels of 500 scenes."""
+    return [draw_scene(0, index, 32)[1] for index in range(500)]
+
+
+@pytest.mark.parametrize("size", [32, 64, 100])
+def test_a_scene_depends_on_seed_and_index_alone(size: int) -> None:
+    first, names = draw_scene(3, 7, size)
+    draw_scene(0, 0, size)
+    again, names_again = draw_scene(3, 7, size)
+    assert first.shape == (size, size, 3)
+    assert first.dtype == np.uint8
+    assert (first == again).all()
+    assert names == names_again
+    assert (first != draw_scene(4, 7, size)[0]).any()
+    assert (first != draw_scene(3, 8, size)[0]).any()
+
+
+def test_scenes_have_several_labels_with_a_long_tail(labels: list[frozenset[str]]) -> None:
+    counts = Counter(name for each in labels for name in each)
+    assert set(counts) == set(SCENE_LABELS)
+    assert len(SCENE_LABELS) >= 12
+    assert max(counts.values()) >= 8 * min(counts.values())
+    assert min(counts.values()) >= 0.01 * len(labels)
+    assert 2.5 <= sum(map(len, labels)) / len(labels) <= 4.5
+    assert all(labels)
+
+
+@pytest.mark.parametrize(
+    ("label", "with_one_of"),
+    [
+        ("ship", {"water", "sea"}),
+        ("dock", {"water", "sea"}),
+        ("airplane", {"pavement"}),
+        ("mobile home", {"pavement", "grass", "bare soil"}),
+    ],
+)
+def test_labels_occur_together_that_belong_together(
+    label: str, with_one_of: set[str], labels: list[frozenset[str]]
+) -> None:
+    assert all(each & with_one_of for each in labels if label in each)
+
+
+def test_an_archive_is_the_same_for_any_number_of_workers(tmp_path: Path) -> None:
+    write_scenes(tmp_path / "one", 60, 32, 5, workers=1)
+    write_scenes(tmp_path / "two", 60, 32, 5, workers=2)
+    names = sorted(
+        path.relative_to(tmp_path / "one") for path in (tmp_path / "one").rglob("*") if path.is_file()
+    )
+    assert len(names) == 62
+    for name in names:
+        assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
+
+
+def test_the_table_says_what_was_drawn_and_the_reader_reads_it(tmp_path: Path) -> None:
+    write_scenes(tmp_path, 8, 32, 1, workers=1)
+    with (tmp_path / "labels.csv").open() as table:
+        rows = list(csv.DictReader(table))
+    archive = create_reader("scenes").read(tmp_path)
+    for index, row in enumerate(rows):
+        image, names = draw_scene(1, index, 32)
+        assert set(row["labels"].split(";")) == names
+        assert set(archive.vocabulary.decode(archive.labels[[index]])[0]) == names
+        assert (archive.read(index) == image).all()
+
+
+def test_an_interrupted_archive_is_finished_by_the_same_call(tmp_path: Path) -> None:
+    write_scenes(tmp_path / "whole", 10, 32, 0, workers=1)
+    write_scenes(tmp_path / "broken", 10, 32, 0, workers=1)
+    about = (tmp_path / "broken/scenes.json").read_bytes()
+    (tmp_path / "broken/scenes.json").unlink()
+    (tmp_path / "broken/scenes.unfinished.json").write_bytes(about)
+    (tmp_path / "broken/labels.csv").unlink()
+    (tmp_path / "broken/images/000004.png").unlink()
+    write_scenes(tmp_path / "broken", 10, 32, 0, workers=1)
+    for path in (tmp_path / "whole").rglob("*.*"):
+        other = tmp_path / "broken" / path.relative_to(tmp_path / "whole")
+        assert other.read_bytes() == path.read_bytes()
+    assert not (tmp_path / "broken/scenes.unfinished.json").exists()
+
+
+def test_nothing_of_the_users_is_overwritten(tmp_path: Path) -> None:
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    (mine / "thesis.txt").write_text("years of work")
+    with pytest.raises(ConfigError, match="not empty, and not an archive of scenes"):
+        write_scenes(mine, 5, 32, 0)
+    assert [path.name for path in mine.iterdir()] == ["thesis.txt"]
+    write_scenes(tmp_path / "other", 5, 32, 0, workers=1)
+    with pytest.raises(ConfigError, match="holds scenes of images 5.*not of images 6"):
+        write_scenes(tmp_path / "other", 6, 32, 0)
+
+
+@pytest.mark.parametrize("change", [{"images": 0}, {"size": 1}, {"seed": -1}, {"workers": 0}])
+def test_bad_numbers_are_refused(change: dict[str, int], tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=next(iter(change))):
+        write_scenes(tmp_path / "new", **{"images": 4, "size": 32, "seed": 0, **change})
+    assert not (tmp_path / "new").exists()
