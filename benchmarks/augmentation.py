@@ -2,7 +2,8 @@
 
     python benchmarks/augmentation.py [--size 128] [--batch 128] [--repeats 20]
 
-Real `ucm` images, found through MARCIR_SHARED. Goal: ten times the rate at which ResNet-18 trains here.
+Real `ucm` images, found through MARCIR_SHARED. Goals: 660 images/s (on 2 cores, at 128 px), and ten times the
+rate at which ResNet-18 trains here.
 """
 
 import argparse
@@ -19,6 +20,7 @@ from marcir.data.sources import ImageFiles, PackedImages
 from marcir.stages.data import MARGIN, open_archive
 from marcir.torchvision_shim import timm
 
+GOAL = 660
 ROOT = Path(os.environ.get("MARCIR_SHARED", "../shared")) / "data/ucmerced-multilabel"
 
 
@@ -70,9 +72,12 @@ def main() -> None:
     print(f"packed and augmented at {arguments.size} px: {made:7.0f} images/s")
     print(f"read from files:                {read:7.0f} images/s")
     print(f"ResNet-18 trains (float32):     {trained:7.0f} images/s")
-    print(
-        f"goal: augmented / trained >= 10: {made / trained:.1f} {'met' if made >= 10 * trained else 'MISSED'}"
-    )
+    print(f"goal: augmented >= {GOAL} images/s: {made:.0f} {verdict(made >= GOAL)}")
+    print(f"goal: augmented / trained >= 10: {made / trained:.1f} {verdict(made >= 10 * trained)}")
+
+
+def verdict(met: bool) -> str:
+    return "met" if met else "MISSED"
 
 
 if __name__ == "__main__":

@@ -30,10 +30,11 @@ def shared() -> Path:
 
 
 @pytest.fixture
-def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A cache folder that this test alone uses."""
-    monkeypatch.setenv("MARCIR_CACHE", str(tmp_path / "cache"))
-    return tmp_path / "cache"
+def own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache folder that this test alone uses, outside of its archives."""
+    folder = tmp_path_factory.mktemp("cache")
+    monkeypatch.setenv("MARCIR_CACHE", str(folder))
+    return folder
 
 
 @pytest.fixture(autouse=True)

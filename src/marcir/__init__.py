@@ -12,12 +12,17 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from marcir.catalog import create_loss as create_loss
+    from marcir.catalog import create_reader as create_reader
     from marcir.labels import LabelStatistics as LabelStatistics
     from marcir.labels import LabelVocabulary as LabelVocabulary
     from marcir.labels import jaccard as jaccard
     from marcir.losses import AcrossProcesses as AcrossProcesses
     from marcir.losses import CrossBatchMemory as CrossBatchMemory
     from marcir.losses import diagnose as diagnose
+    from marcir.stages.model import load_model as load_model
+    from marcir.stages.scores import chance_scores as chance_scores
+    from marcir.stages.scores import oracle_scores as oracle_scores
+    from marcir.stages.scores import retrieval_scores as retrieval_scores
 
 __version__ = "0.1.0"
 
@@ -27,16 +32,21 @@ _PUBLIC = {
     "CrossBatchMemory": "marcir.losses",
     "LabelStatistics": "marcir.labels",
     "LabelVocabulary": "marcir.labels",
+    "chance_scores": "marcir.stages.scores",
     "create_loss": "marcir.catalog",
+    "create_reader": "marcir.catalog",
     "diagnose": "marcir.losses",
     "jaccard": "marcir.labels",
+    "load_model": "marcir.stages.model",
+    "oracle_scores": "marcir.stages.scores",
+    "retrieval_scores": "marcir.stages.scores",
 }
 
 __all__ = ["__version__", *_PUBLIC]
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("labels", "losses"):
+    if name in ("data", "labels", "losses", "metrics", "sampling"):
         return import_module(f"marcir.{name}")
     if name not in _PUBLIC:
         raise AttributeError(f"module 'marcir' has no attribute {name!r}")

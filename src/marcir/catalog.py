@@ -39,6 +39,16 @@ DATASETS = {
     "manifest": "marcir.data.manifest:Manifest",
 }
 
+METRICS = {
+    "mAP(sim)@5000": "marcir.metrics.columns:shared_label_precision",
+    "nDCG(sim)@100": "marcir.metrics.columns:shared_label_gain",
+    "mAP@J0.4": "marcir.metrics.columns:easy_precision",
+    "mAP@J0.6": "marcir.metrics.columns:medium_precision",
+    "mAP@J0.8": "marcir.metrics.columns:hard_precision",
+    "nDCG@100": "marcir.metrics.columns:overlap_gain",
+    "wAP@100": "marcir.metrics.columns:overlap_precision",
+}
+
 # What a loss may need to know of the archive and the network; the rest of its arguments are options.
 _CONTEXT = ("statistics", "embedding_dim", "num_labels", "generator")
 

@@ -40,12 +40,23 @@ def fraction(name: str, value: float) -> float:
     return float(value)
 
 
-def whole(name: str, value: int, least: int) -> int:
-    """The value, if it is a whole number of at least `least`."""
+def whole(name: str, value: int, least: int, most: int | None = None) -> int:
+    """The value, if it is a whole number of at least `least`, and at most `most`."""
     number: Any = value  # numpy's whole numbers are welcome too
-    if isinstance(number, bool) or not isinstance(number, Integral) or number < least:
-        raise ConfigError(f"{name} = {value!r}: must be a whole number of {least} or more.")
+    is_whole = isinstance(number, Integral) and not isinstance(number, bool)
+    if not is_whole or number < least or (most is not None and number > most):
+        wanted = f"of {least} or more" if most is None else f"from {least} to {most}"
+        raise ConfigError(f"{name} = {value!r}: must be a whole number {wanted}.")
     return int(number)
+
+
+def seed_number(value: int) -> int:
+    """The value, if it is a seed that every generator takes: 0 to 2**63 - 1.
+
+    >>> seed_number(0)
+    0
+    """
+    return whole("seed", value, least=0, most=2**63 - 1)
 
 
 def switch(name: str, value: bool) -> bool:

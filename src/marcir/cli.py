@@ -55,13 +55,30 @@ def _add_archive(parser: Parser) -> None:
     parser.add_argument("--labels", metavar="CSV", help="a label table elsewhere than in the folder")
 
 
+def _add_on_broken(parser: Parser) -> None:
+    parser.add_argument(
+        "--on-broken",
+        default="error",
+        choices=["error", "skip"],
+        help="refuse broken images or skip them",
+    )
+
+
+def _say_skipped(broken: dict[str, str]) -> None:
+    for problem in broken.values():
+        print(f"skipped {problem}", file=sys.stderr)
+
+
 def _inspect(parser: Parser, arguments: Sequence[str]) -> None:
     _add_archive(parser)
     parser.add_argument("--heat-map", metavar="PNG", help="draw which labels occur together")
+    parser.add_argument(
+        "--on-broken", default="list", choices=["list", "skip"], help="skip: count without broken images"
+    )
     options = parser.parse(arguments)
     from marcir.stages.data import inspect
 
-    print(inspect(options.dataset, options.root, options.labels, options.heat_map))
+    inspect(**vars(options), report=print)
 
 
 def _split(parser: Parser, arguments: Sequence[str]) -> None:
@@ -69,12 +86,13 @@ def _split(parser: Parser, arguments: Sequence[str]) -> None:
     parser.add_argument("--out", required=True, metavar="JSON", help="where the split goes")
     parser.add_argument("--seed", type=int, default=0, help="fixes the draw (default 0)")
     parser.add_argument("--method", default="random", help="random (default) or stratified")
+    _add_on_broken(parser)
     options = parser.parse(arguments)
     from marcir.stages.data import split
 
-    drawn = split(options.dataset, options.root, options.out, options.labels, options.seed, options.method)
-    sizes = f"{len(drawn.train)} / {len(drawn.validation)} / {len(drawn.test)}"
-    print(f"{options.out}: {sizes} images to train / validate / test, labels {drawn.label_checksum[:12]}")
+    drawn, broken = split(**vars(options))
+    _say_skipped(broken)
+    print(f"{options.out}: {drawn}")
 
 
 def _show(parser: Parser, arguments: Sequence[str]) -> None:
@@ -86,15 +104,12 @@ def _show(parser: Parser, arguments: Sequence[str]) -> None:
     parser.add_argument("--views", type=int, default=5, help="augmented versions of each (default 5)")
     parser.add_argument("--size", type=int, default=128, help="side of the augmented images (default 128)")
     parser.add_argument("--seed", type=int, default=0, help="fixes which images and how (default 0)")
-    parser.add_argument(
-        "--on-broken", default="error", choices=["error", "skip"], help="what broken images do"
-    )
+    _add_on_broken(parser)
     options = parser.parse(arguments)
     from marcir.stages.data import show
 
     broken = show(**vars(options))
-    for problem in broken.values():
-        print(f"skipped {problem}", file=sys.stderr)
+    _say_skipped(broken)
     print(options.out)
 
 
@@ -110,6 +125,119 @@ def _scenes(parser: Parser, arguments: Sequence[str]) -> None:
     print(f"{options.out}: {options.images} scenes of {options.size} x {options.size} pixels, labels.csv")
 
 
+def _train(parser: Parser, arguments: Sequence[str]) -> None:
+    from marcir.config import loss_name, read_config
+
+    if {"-h", "--help"} & set(arguments) and not any(each.startswith("--loss.name") for each in arguments):
+        read_config(["--help"], None)  # without the options of any loss, torch need not be imported
+    from marcir.catalog import loss_options
+
+    config = read_config(arguments, loss_options(loss_name(arguments)))
+    from marcir.stages.train import train
+
+    scores = train(config)
+    if scores is not None:
+        print(scores)
+        print(f"\n{config.folder}: model.safetensors, config.json, metrics.json, history.csv, README.md")
+
+
+def _embed(parser: Parser, arguments: Sequence[str]) -> None:
+    parser.add_argument("--model", required=True, metavar="RUN", help="a folder of marcir train")
+    parser.add_argument("--images", required=True, metavar="DIR", help="images anywhere below this folder")
+    parser.add_argument("--out", required=True, metavar="NPZ", help="where ids and vectors go")
+    parser.add_argument(
+        "--on-broken", default="error", choices=["error", "skip"], help="what broken images do"
+    )
+    options = parser.parse(arguments)
+    from marcir.stages.embed import embed_folder
+
+    made, broken = embed_folder(options.model, options.images, options.out, options.on_broken)
+    for problem in broken.values():
+        print(f"skipped {problem}", file=sys.stderr)
+    print(f"{options.out}: {len(made.ids):,} vectors of {made.vectors.shape[1]} numbers")
+
+
+def _info(parser: Parser, arguments: Sequence[str]) -> None:
+    parser.add_argument("model", metavar="RUN", help="a folder of marcir train")
+    options = parser.parse(arguments)
+    from marcir.stages.info import info
+
+    print(info(options.model))
+
+
+def _export(parser: Parser, arguments: Sequence[str]) -> None:
+    parser.add_argument("--model", required=True, metavar="RUN", help="a folder of marcir train")
+    parser.add_argument("--onnx", required=True, metavar="OUT", help="where the ONNX file goes")
+    options = parser.parse(arguments)
+    from marcir.stages.export import export_onnx
+
+    worst = export_onnx(options.model, options.onnx)
+    print(f"{options.onnx}: agrees with the model to {worst:.1e} for batches of 1, 2 and 5")
+
+
+def _evaluate(parser: Parser, arguments: Sequence[str]) -> None:
+    parser.add_argument("--embeddings", metavar="NPZ", help="ids and vectors (.npz or .parquet)")
+    parser.add_argument("--labels", metavar="CSV", help="label table; ids are its first column")
+    parser.add_argument("--gallery-embeddings", metavar="NPZ", help="a gallery other than the queries")
+    parser.add_argument("--gallery-labels", metavar="CSV", help="its label table")
+    parser.add_argument("--name", help="what the model is called (default: the file's name)")
+    parser.add_argument("--json", metavar="OUT", help="write scores, also query by query, for marcir compare")
+    parser.add_argument("--markdown", metavar="OUT", help="write the tables")
+    parser.add_argument("--figures", metavar="DIR", help="draw curves and labels")
+    parser.add_argument("--images", metavar="DIR", help="with --figures: draw what queries find, too")
+    parser.add_argument("--query", metavar="ID", action="append", default=[], help="a query to draw (repeat)")
+    parser.add_argument("--ideal", default="gallery", help="nDCG's ideal: gallery (default) or retrieved")
+    parser.add_argument("--wap", default="any", help="what wAP counts: any (default) or threshold")
+    parser.add_argument("--ap", default="sum", help="the Jaccard mAPs: sum (default) or trapezoid")
+    parser.add_argument("--seed", type=int, default=0, help="of chance and intervals (default 0)")
+    options = parser.parse(arguments)
+    if options.embeddings is None or options.labels is None:
+        parser.error("needs --embeddings and --labels")
+    if (options.gallery_embeddings is None) != (options.gallery_labels is None):
+        parser.error("--gallery-embeddings and --gallery-labels go together")
+    if (options.images or options.query) and not options.figures:
+        parser.error("--images and --query need --figures, the folder where pictures go")
+    if options.query and not options.images:
+        parser.error("--query needs --images, the folder of the images")
+    from marcir.stages.evaluate import evaluate
+    from marcir.stages.labelled import read_judged
+
+    queries, gallery = read_judged(
+        options.embeddings, options.labels, options.gallery_embeddings, options.gallery_labels
+    )
+    variants = {"ideal": options.ideal, "wap": options.wap, "ap": options.ap}
+    name = options.name or Path(options.embeddings).stem
+    if options.images:  # first: a wrong id or folder is told before the long work
+        from marcir.stages.evaluation_figures import draw_hits
+
+        out = Path(options.figures) / "hits.png"
+        draw_hits(queries, gallery, options.images, out, chosen=options.query, seed=options.seed)
+    done = evaluate(name, queries, gallery, variants=variants, seed=options.seed)
+    if options.json is not None:
+        done.save_json(options.json)
+    if options.markdown is not None:
+        done.save_markdown(options.markdown)
+    if options.figures:
+        from marcir.stages.evaluation_figures import draw_evaluation
+
+        draw_evaluation(done, options.figures)
+    print(done)
+
+
+def _compare(parser: Parser, arguments: Sequence[str]) -> None:
+    parser.add_argument("first", metavar="A.json", help="what marcir evaluate --json wrote")
+    parser.add_argument("second", metavar="B.json", help="the same of the other model")
+    parser.add_argument("--json", metavar="OUT", help="write the comparison")
+    parser.add_argument("--seed", type=int, default=0, help="of the resampling (default 0)")
+    options = parser.parse(arguments)
+    from marcir.stages.compare import compare
+
+    done = compare(options.first, options.second, options.seed)
+    if options.json is not None:
+        done.save_json(options.json)
+    print(done)
+
+
 COMMANDS = {
     "demo": Command("show every loss at work on a small generated batch", _demo),
     "data": Command(
@@ -121,6 +249,12 @@ COMMANDS = {
             "scenes": Command("generate an archive of aerial-like scenes", _scenes),
         },
     ),
+    "train": Command("train an encoder on a labelled archive, or go on with it", _train),
+    "embed": Command("turn the images of a folder into vectors", _embed),
+    "evaluate": Command("score embeddings against labels, beside chance and ceiling", _evaluate),
+    "compare": Command("compare two models query by query", _compare),
+    "info": Command("show what a model expects and how it scored", _info),
+    "export": Command("write a model as ONNX", _export),
 }
 
 
@@ -157,7 +291,7 @@ def _sentence(text: str) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; 0 if it worked, 2 for what the user can mend."""
+    """Run a command; 0 if it worked, 2 for what the user can mend, 130 when it was interrupted."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     about = "Search remote-sensing image archives by content, learned from multi-label data."
     try:
@@ -165,4 +299,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except MarcirError as error:
         print(f"marcir: {error}", file=sys.stderr)
         return 2
+    except OSError as error:
+        print(f"marcir: {error.filename or 'a file'}: {error.strerror or error}.", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("marcir: stopped.", file=sys.stderr)
+        return 130
     return 0

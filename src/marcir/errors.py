@@ -6,13 +6,15 @@
     +-- LabelError       (ValueError)    label names, label tables, label statistics
     +-- DataError        (ValueError)    an archive's folders, tables and splits
     |   +-- BrokenImageError                  a file that cannot be read as an image
+    +-- TrainingError    (RuntimeError)  a training that cannot go on
     +-- DependencyError  (ImportError)   an optional package that is not installed
 
 A text says where, what was found, and what to do. The command line prints it as one line and exits
 with 2; a traceback means a bug.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from difflib import get_close_matches
 
 
@@ -40,8 +42,27 @@ class BrokenImageError(DataError):
     """A file that cannot be read as an image."""
 
 
+class TrainingError(MarcirError, RuntimeError):
+    """A training that cannot go on: a loss that is not finite, a checkpoint that cannot be written."""
+
+
 class DependencyError(MarcirError, ImportError):
     """An optional package that is not installed."""
+
+
+@contextmanager
+def needs(extra: str) -> Iterator[None]:
+    """Around imports of optional packages: one that is missing is told with the command that installs it.
+
+    Raises:
+        DependencyError: Where a package is not installed.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise DependencyError(
+            f"{error.name} is not installed. Install it with: pip install 'marcir[{extra}]'"
+        ) from error
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from marcir.data.augment import Augmentation, uniform_draws
+from marcir.errors import BatchError, ConfigError
 
 IDS = [f"image{i}" for i in range(6)]
 
@@ -21,7 +22,23 @@ def test_an_image_comes_out_the_same_in_any_batch() -> None:
     whole = augment(images(), IDS, seed=0, epoch=3)
     for i in (0, 4):
         alone = augment(images()[[i]], [IDS[i]], seed=0, epoch=3)
-        assert torch.allclose(alone[0], whole[i], atol=1e-6)
+        assert torch.equal(alone[0], whole[i])
+
+
+@pytest.mark.parametrize("bands", [1, 3, 5])
+def test_not_a_bit_depends_on_the_batch_or_the_number_of_threads(bands: int) -> None:
+    augment, given_images = Augmentation(120), images(bands, size=150)
+    whole = augment(given_images, IDS, seed=0, epoch=0)
+    try:
+        for threads in (1, 2, 3):
+            torch.set_num_threads(threads)
+            for part in ([0], [3, 1], [5, 4, 2, 0, 1], [2, 3, 4, 5, 0, 1]):
+                out = augment(given_images[part], [IDS[i] for i in part], seed=0, epoch=0)
+                assert torch.equal(out, whole[part])
+                channels_last = given_images[part].contiguous(memory_format=torch.channels_last)
+                assert torch.equal(augment(channels_last, [IDS[i] for i in part], seed=0, epoch=0), out)
+    finally:
+        torch.set_num_threads(1)
 
 
 def test_two_copies_of_an_image_in_one_batch_come_out_different() -> None:
@@ -85,3 +102,38 @@ def test_draws_are_in_the_unit_interval_and_differ_between_copies(
     assert draws.shape == (len(ids), 10)
     assert ((draws >= 0) & (draws < 1)).all()
     assert len(np.unique(draws, axis=0)) == len(ids)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"size": 0}, "size = 0"),
+        ({"size": 16.0}, "size = 16.0"),
+        ({"scale": (2, 5)}, "scale = 5"),
+        ({"scale": (0, 1)}, "scale = "),
+        ({"scale": (0.8, 0.5)}, "scale = "),
+        ({"scale": (0.5,)}, "scale = "),
+        ({"ratio": 0}, "ratio = 0"),
+        ({"ratio": float("nan")}, "ratio = nan"),
+        ({"rotation": -1}, "rotation = -1"),
+        ({"jitter": 5}, "jitter = 5"),
+    ],
+)
+def test_strengths_that_mean_nothing_are_refused(options: dict[str, object], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        Augmentation(**{"size": 16, **options})  # type: ignore[arg-type]
+
+
+def test_a_batch_that_does_not_fit_its_ids_is_refused() -> None:
+    with pytest.raises(BatchError, match="6 images with 5 ids"):
+        Augmentation(16)(images(), IDS[:5], seed=0, epoch=0)
+    with pytest.raises(BatchError, match=r"shape \(3, 20, 20\)"):
+        Augmentation(16)(images()[0], IDS[:3], seed=0, epoch=0)
+
+
+def test_an_empty_batch_stays_empty() -> None:
+    assert Augmentation(16)(images()[:0], [], seed=0, epoch=0).shape == (0, 3, 16, 16)
+
+
+def test_a_file_name_that_is_not_utf_8_is_a_name_too() -> None:
+    assert uniform_draws(["a\udcff", "b"], 0, 0, 0).shape == (2, 10)

@@ -4,11 +4,15 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
+from PIL import Image
 
 from data import fakes
 from marcir.catalog import DATASETS, create_reader
 from marcir.data.archive import Archive
+from marcir.data.doubts import doubtful_names, unnamed_images
+from marcir.data.whdld import WHDLD
 from marcir.errors import ConfigError, DataError
 
 Writer = Callable[[Path], dict[str, set[str]]]
@@ -45,8 +49,9 @@ def test_a_reader_finds_the_images_and_labels_of_its_layout(layout: str, tmp_pat
     root.mkdir()
     expected = write(root)
     before = files_below(root)
-    archive = create_reader(name).read(root)
+    archive = create_reader(name).read(str(root))
     assert labels_of(archive) == expected
+    assert unnamed_images(archive, create_reader(name).IMAGE_FOLDER) == 0
     assert all(path.is_file() for path in archive.paths)
     assert archive.read(0).shape == (16, 16, 3)
     assert files_below(root) == before, "nothing in the user's folder is changed"
@@ -98,8 +103,6 @@ def test_a_missing_mask_is_named(tmp_path: Path) -> None:
     [(False, "the mask has the value 9, but whdld has the labels 1 to 6"), (True, "the colour 1, 2, 3")],
 )
 def test_a_mask_of_something_else_is_named(colours: bool, message: str, tmp_path: Path) -> None:
-    from PIL import Image
-
     fakes.write_whdld(tmp_path)
     mask = Image.new("RGB", (4, 4), (1, 2, 3)) if colours else fakes.indexed_mask([9])
     mask.save(tmp_path / "ImagesPNG/wh0002.png")
@@ -111,7 +114,7 @@ def test_a_mask_of_something_else_is_named(colours: bool, message: str, tmp_path
 def test_a_broken_mask_is_named(tmp_path: Path) -> None:
     fakes.write_whdld(tmp_path)
     (tmp_path / "ImagesPNG/wh0003.png").write_bytes(b"\x89PNG\r\n\x1a\nxx")
-    with pytest.raises(DataError, match=r"wh0003.png: the mask cannot be read"):
+    with pytest.raises(DataError, match=r"wh0003.png: it is no PNG file"):
         create_reader("whdld").read(tmp_path)
 
 
@@ -137,6 +140,121 @@ def test_a_label_of_the_table_that_is_unknown_gets_the_nearest_name(tmp_path: Pa
     table.write_bytes(table.read_bytes().replace(b"buildings", b"bulding"))
     with pytest.raises(DataError, match=r"line 1: unknown label 'bulding'. Did you mean 'building'"):
         create_reader("ucm").read(tmp_path)
+
+
+def test_an_unknown_label_of_a_list_is_named_with_its_own_line(tmp_path: Path) -> None:
+    fakes.write_ucm(tmp_path)
+    table = tmp_path / "LandUse_Multilabeled.txt"
+    table.write_text("IMAGE\tlabels\nharbor00\tcars\nharbor01\tcars;aeroplne\n")
+    with pytest.raises(DataError, match=r"Multilabeled.txt line 3: unknown label 'aeroplne'. Did you"):
+        create_reader("ucm").read(tmp_path)
+
+
+def test_folders_behind_links_are_read_once_even_where_they_go_round(tmp_path: Path) -> None:
+    root = tmp_path / "archive"
+    expected = fakes.write_ucm(root)
+    (root / "Images/harbor").rename(tmp_path / "elsewhere")
+    (root / "Images/harbor").symlink_to(tmp_path / "elsewhere")
+    (root / "Images/round").symlink_to(root / "Images")
+    assert labels_of(create_reader("ucm").read(root)) == expected
+
+
+def test_a_folder_named_like_an_image_is_no_image(tmp_path: Path) -> None:
+    expected = fakes.write_ucm(tmp_path)
+    (tmp_path / "Images/harbor00.png").mkdir()
+    assert labels_of(create_reader("ucm").read(tmp_path)) == expected
+
+
+COLOURS = np.array([(0, 0, 255), (255, 255, 0), (0, 255, 0)], np.uint8)  # water, road, vegetation
+
+
+def palette_mask(values: list[int], colours: np.ndarray) -> Image.Image:
+    mask = Image.fromarray(np.resize(np.array(values, np.uint8), (8, 8))).convert("P")
+    mask.putpalette(colours.tobytes())
+    return mask
+
+
+@pytest.mark.parametrize(
+    ("mask", "labels"),
+    [
+        (palette_mask([0, 1, 2], COLOURS), {"water", "road", "vegetation"}),
+        (palette_mask([2, 2], COLOURS), {"vegetation"}),
+        (Image.fromarray(np.resize(COLOURS, (6, 6, 3))).quantize(4), {"water", "road", "vegetation"}),
+        (palette_mask([0, 6, 2], np.array([(0, 0, 0), *WHDLD.COLOURS], np.uint8)), {"water", "road"}),
+        (palette_mask([0, 6, 2], np.arange(30, dtype=np.uint8)), {"water", "road"}),
+        (Image.fromarray(np.resize(np.array([6, 2], np.uint8), (8, 8))), {"water", "road"}),
+        (Image.fromarray(np.resize(np.array([6, 2], np.uint16), (8, 8))), {"water", "road"}),
+    ],
+    ids=["another order", "one colour", "quantised", "published order", "unknown palette", "grey", "16 bits"],
+)
+def test_the_colours_of_a_palette_tell_the_labels_where_they_are_known(
+    mask: Image.Image, labels: set[str], tmp_path: Path
+) -> None:
+    fakes.write_whdld(tmp_path)
+    mask.save(tmp_path / "ImagesPNG/wh0001.png")
+    assert labels_of(create_reader("whdld").read(tmp_path))["wh0001"] == labels
+
+
+def test_a_strange_colour_among_known_ones_of_a_palette_is_named(tmp_path: Path) -> None:
+    fakes.write_whdld(tmp_path)
+    strange = np.array([(0, 0, 255), (9, 9, 9)], np.uint8)
+    palette_mask([0, 1], strange).save(tmp_path / "ImagesPNG/wh0002.png")
+    with pytest.raises(DataError, match=r"wh0002.png: the mask has the colour 9, 9, 9, which is no label"):
+        create_reader("whdld").read(tmp_path)
+
+
+@pytest.mark.parametrize("second", ["./a/one.png", "a//one.png", "link.png"])
+def test_a_file_under_two_names_is_refused(second: str, tmp_path: Path) -> None:
+    fakes.save(tmp_path / "a/one.png", 0)
+    (tmp_path / "link.png").symlink_to("a/one.png")
+    (tmp_path / "labels.csv").write_text(f"path,labels\na/one.png,road\n{second},tree\n")
+    with pytest.raises(DataError, match=r"line 3: '.*' is the same file as 'a/one.png' in line 2. Keep one"):
+        create_reader("manifest").read(tmp_path)
+
+
+def test_a_path_has_one_spelling(tmp_path: Path) -> None:
+    fakes.save(tmp_path / "a/one.png", 0)
+    (tmp_path / "labels.csv").write_text("path,labels\n./a//one.png,road\n")
+    assert create_reader("manifest").read(tmp_path).ids == ("a/one.png",)
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("x" * 5000, r"line 2: 'x{100}\.\.\.': File name too long. Correct the path"),
+        ("a\\one.png", "is not in root=.* Write forward slashes: a/1.png"),
+        ("a", "line 2: 'a' is a folder. Give the path of an image"),
+    ],
+)
+def test_a_path_that_names_no_file_is_told_why(path: str, message: str, tmp_path: Path) -> None:
+    fakes.save(tmp_path / "a/one.png", 0)
+    (tmp_path / "labels.csv").write_text(f"path,labels\n{path},road\n")
+    with pytest.raises(DataError, match=message):
+        create_reader("manifest").read(tmp_path)
+
+
+def test_images_that_the_table_does_not_name_are_counted(tmp_path: Path) -> None:
+    fakes.write_manifest(tmp_path)
+    for name in ("four.png", "deep/er/five.tif", ".hidden.png", "notes.txt"):
+        fakes.save(tmp_path / name, 0) if not name.endswith("txt") else (tmp_path / name).write_text("-")
+    (tmp_path / "link.png").symlink_to("a/one.png")
+    assert unnamed_images(create_reader("manifest").read(tmp_path)) == 2
+
+
+@pytest.mark.parametrize(
+    ("names", "doubts"),
+    [
+        (["road", "tree", "bare soil", "road bank"], 0),
+        (["road", "Road"], 1),
+        (["bare-soil", "bare soil", "tree"], 1),
+        (["road|tree"], 1),
+        (["road,tree", "tree"], 1),
+        (["road tree", "tree", "Road"], 1),
+        (["road/tree", "tree", "road"], 1),
+    ],
+)
+def test_label_names_that_look_like_slips_are_told(names: list[str], doubts: int) -> None:
+    assert len(doubtful_names(names)) == doubts
 
 
 @pytest.mark.parametrize("path", ["../secret.png", "/etc/passwd", "a/../../secret.png"])

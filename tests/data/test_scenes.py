@@ -2,6 +2,7 @@
 
 import csv
 from collections import Counter
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -10,8 +11,8 @@ import pytest
 from marcir.catalog import create_reader
 from marcir.data.scene_canvas import SCENE_LABELS
 from marcir.data.scene_drawing import draw_scene
-from marcir.data.scene_writing import write_scenes
-from marcir.errors import ConfigError
+from marcir.data.scene_writing import VERSION, write_scenes
+from marcir.errors import ConfigError, DataError
 
 
 @pytest.fixture(scope="module")
@@ -108,7 +109,83 @@ def test_nothing_of_the_users_is_overwritten(tmp_path: Path) -> None:
         write_scenes(tmp_path / "other", 6, 32, 0)
 
 
-@pytest.mark.parametrize("change", [{"images": 0}, {"size": 1}, {"seed": -1}, {"workers": 0}])
+def test_an_archive_that_another_process_has_just_begun_is_no_strange_folder(tmp_path: Path) -> None:
+    (tmp_path / ".scenes.unfinished.json.abcd1234.part").write_bytes(b"")
+    write_scenes(tmp_path, 4, 32, 0, workers=1)
+    assert len(create_reader("scenes").read(tmp_path)) == 4
+
+
+def test_what_a_killed_run_left_behind_is_tidied_up(tmp_path: Path) -> None:
+    write_scenes(tmp_path, 4, 32, 0, workers=1)
+    (tmp_path / "scenes.json").rename(tmp_path / "scenes.unfinished.json")
+    left = [tmp_path / ".labels.csv.abcd1234.part", tmp_path / "images/.000002.png.abcd1234.part"]
+    for path in left:
+        path.write_bytes(b"half")
+    write_scenes(tmp_path, 4, 32, 0, workers=1)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["images", "labels.csv", "scenes.json"]
+    assert len(list((tmp_path / "images").iterdir())) == 4
+
+
+@pytest.mark.parametrize(
+    ("sign", "error", "message"),
+    [
+        ("{", ConfigError, "scenes.json: not the sign of an archive of scenes"),
+        ("[]", ConfigError, "scenes.json: not the sign of an archive of scenes"),
+        ('{"images": 3}', ConfigError, "scenes.json: not the sign of an archive of scenes"),
+        ('{"images": "3", "size": 32, "seed": 0, "version": 1}', ConfigError, "not the sign"),
+        ("[" * 100_000, ConfigError, "not the sign"),
+        (
+            '{"images": 3, "size": 32, "seed": 0, "version": 0}',
+            DataError,
+            "of version 0 of the drawing, this is",
+        ),
+        (
+            f'{{"images": 9, "size": 32, "seed": 0, "version": {VERSION}}}',
+            DataError,
+            "labels.csv: names 3 images, but scenes.json says 9",
+        ),
+    ],
+)
+def test_an_archive_of_other_scenes_is_refused(
+    sign: str, error: type[Exception], message: str, tmp_path: Path
+) -> None:
+    write_scenes(tmp_path, 3, 32, 0, workers=1)
+    (tmp_path / "scenes.json").write_text(sign)
+    with pytest.raises(error, match=message):
+        create_reader("scenes").read(tmp_path)
+
+
+def test_an_unknown_label_of_scenes_is_named_with_its_line(tmp_path: Path) -> None:
+    write_scenes(tmp_path, 3, 32, 0, workers=1)
+    (tmp_path / "labels.csv").write_text("path,labels\nimages/000000.png,tree\nimages/000001.png,tre\n")
+    with pytest.raises(DataError, match="labels.csv line 3: unknown label 'tre'. Did you mean 'tree'"):
+        create_reader("scenes").read(tmp_path)
+
+
+def test_drawing_shows_a_bar_to_a_person(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+
+    def track(items: Iterable[object], total: int, what: str) -> Iterator[object]:
+        seen.append((total, what))
+        yield from items
+
+    monkeypatch.setattr("marcir.data.scene_writing.track", track)
+    write_scenes(tmp_path, 60, 16, 0, workers=1)
+    assert seen == [(2, "drawing scenes")]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"images": 0},
+        {"size": 1},
+        {"size": 32.0},
+        {"seed": -1},
+        {"seed": 2**63},
+        {"seed": True},
+        {"workers": 0},
+    ],
+)
 def test_bad_numbers_are_refused(change: dict[str, int], tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=next(iter(change))):
         write_scenes(tmp_path / "new", **{"images": 4, "size": 32, "seed": 0, **change})

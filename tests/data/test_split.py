@@ -96,12 +96,61 @@ def test_a_split_that_does_not_fit_is_refused_with_the_reason(tmp_path: Path) ->
     refused({"test": ["image9999"]}, "test names 'image9999', which is not in the archive")
     refused({"train": content["train"] + content["train"][:1]}, "is in train and in train")
     refused({"label_checksum": "0" * 64}, "the label table of . is not the one that was split")
-    refused({"train": 7}, "not a split")
+    refused({"train": 7}, "not a split .train is no list of image ids.. Make it with: marcir data split")
+    refused({"train": "image0001"}, "not a split .train is no list")
+    refused({"train": [1]}, "not a split .train is no list")
+    refused({"label_checksum": None}, "not a split .label_checksum is no text")
+    refused({"label_checksum": 5}, "not a split .label_checksum is no text")
+    refused({"dataset": 5}, "not a split .dataset is no text")
+    refused({"dataset": "ucm"}, "a split of the dataset 'ucm', but . was read as 'manifest'")
+    refused({"method": "by hand"}, "not a split .method = 'by hand': unknown")
+    refused({"seed": float("inf")}, "not a split .seed = inf: must be a whole number from 0")
+    refused({"seed": -1}, "not a split .seed = -1")
+    for text in ("[]", "null", "{}", "[" * 100_000, '{"train": [], "validation": [], "test": []}'):
+        path.write_text(text)
+        with pytest.raises(DataError, match="split.json: not a split .* Make it with") as error:
+            Split.load(path, archive)
+        assert "\n" not in str(error.value)
     path.write_text("{")
     with pytest.raises(DataError, match="not a split"):
         Split.load(path, archive)
     with pytest.raises(DataError, match="there is no such split"):
         Split.load(tmp_path / "none.json", archive)
+
+
+def test_positions_of_what_is_not_there_are_refused() -> None:
+    archive = archive_of(30)
+    split = draw_split(archive, 0)
+    assert split.positions(archive, "test") == [archive.position_of[image] for image in split.test]
+    with pytest.raises(ConfigError, match="part = 'valid': unknown. Did you mean 'validation'"):
+        split.positions(archive, "valid")
+    with pytest.raises(ConfigError, match="part = 'method': unknown"):
+        split.positions(archive, "method")
+    with pytest.raises(DataError, match="train names 'image.*', which is not in the archive"):
+        split.positions(archive_of(3), "train")
+
+
+@pytest.mark.parametrize("seed", [-1, 2**63, 2**64, 0.5, True, "0", None])
+def test_what_is_no_seed_is_refused(seed: object) -> None:
+    with pytest.raises(ConfigError, match="seed = .*: must be a whole number from 0 to 9223372036854775807"):
+        draw_split(archive_of(10), seed)  # type: ignore[arg-type]
+
+
+def test_the_largest_seed_is_taken() -> None:
+    assert draw_split(archive_of(10), 2**63 - 1).seed == 2**63 - 1
+
+
+@pytest.mark.parametrize(
+    ("images", "empty"), [(2, "validation and test"), (4, "validation"), (5, "validation")]
+)
+def test_a_split_says_where_a_part_is_empty(images: int, empty: str) -> None:
+    assert str(draw_split(archive_of(images), 0)).endswith(
+        f"WARNING: no images for {empty}: the archive is too small to be split."
+    )
+    assert str(draw_split(archive_of(10), 0)).startswith(
+        "7 / 1 / 2 images to train / validate / test, labels "
+    )
+    assert "WARNING" not in str(draw_split(archive_of(10), 0))
 
 
 def test_a_changed_label_is_noticed(tmp_path: Path) -> None:

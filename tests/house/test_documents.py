@@ -16,8 +16,10 @@ BLOCKS = [
 ]
 
 
+@pytest.mark.usefixtures("own_cache")
 @pytest.mark.parametrize("block", BLOCKS)
-def test_every_python_block_runs(block: str) -> None:
+def test_every_python_block_runs(block: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     exec(compile(block, "README", "exec"), {"__name__": "block"})  # noqa: S102
 
 

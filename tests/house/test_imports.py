@@ -64,8 +64,10 @@ def test_a_name_that_is_not_public_is_an_attribute_error() -> None:
         marcir.no_such_name  # noqa: B018
 
 
-def test_type_checkers_see_the_names_that_are_resolved_on_use() -> None:
-    tree = ast.parse((ROOT / "src" / "marcir" / "__init__.py").read_text("utf-8"))
+@pytest.mark.parametrize(("package", "own"), [("marcir", {"__version__"}), ("marcir.data", set())])
+def test_type_checkers_see_the_names_that_are_resolved_on_use(package: str, own: set[str]) -> None:
+    module = import_module(package)
+    tree = ast.parse((ROOT / "src" / package.replace(".", "/") / "__init__.py").read_text("utf-8"))
     (block,) = [
         node
         for node in tree.body
@@ -77,11 +79,51 @@ def test_type_checkers_see_the_names_that_are_resolved_on_use() -> None:
         for alias in statement.names:
             assert alias.asname == alias.name, "only `as` the same name makes it public to a type checker"
             seen[alias.name] = statement.module
-    assert seen == marcir._PUBLIC
-    assert set(marcir.__all__) == {"__version__", *seen}
+    assert seen == module._PUBLIC
+    assert set(module.__all__) == own | set(seen)
+    assert set(seen) <= set(dir(module))
 
 
-@pytest.mark.parametrize("module", ["marcir", "marcir.labels", "marcir.losses"])
+@pytest.mark.parametrize("room", ["data", "labels", "losses", "metrics", "sampling"])
+def test_a_room_is_there_without_importing_it(room: str) -> None:
+    assert run(f"import marcir; print(marcir.{room}.__name__)") == f"marcir.{room}\n"
+
+
+def test_a_name_that_is_not_public_in_a_room_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="module 'marcir.data' has no attribute 'no_such_name'"):
+        import_module("marcir.data").no_such_name  # noqa: B018
+
+
+WITHOUT = """
+import sys
+from marcir.cli import main
+for name in {packages}:
+    sys.modules[name] = None
+import marcir.data
+try:
+    marcir.data.PackedImages
+except marcir.errors.DependencyError as error:
+    print(error)
+for command in (["inspect", "--dataset", "whdld", "--root", "."], ["scenes", "--out", "nowhere"]):
+    print(main(["data", *command]), flush=True)
+"""
+
+
+def test_archives_on_a_core_install_say_what_to_install(tmp_path: Path) -> None:
+    packages = ("PIL", "tifffile", "imagecodecs", "filelock", "rich")
+    code = WITHOUT.format(packages=packages)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, cwd=tmp_path
+    )
+    install = "Install it with: pip install 'marcir[train]'"
+    assert done.returncode == 0, done.stderr
+    assert [line.endswith(install) or line for line in done.stdout.splitlines()] == [True, "2", "2"]
+    assert [line.endswith(install) or line for line in done.stderr.splitlines()] == [True, True]
+
+
+@pytest.mark.parametrize(
+    "module", ["marcir", "marcir.data", "marcir.labels", "marcir.losses", "marcir.sampling"]
+)
 def test_all_names_of_a_package_resolve(module: str) -> None:
     package = import_module(module)
     assert sorted(set(package.__all__)) == sorted(package.__all__)

@@ -82,6 +82,10 @@ def test_the_next_seed_does_not_repeat_the_next_epoch() -> None:
     assert epoch_of(ShuffledBatches(40, 40, seed=0), 1) != epoch_of(ShuffledBatches(40, 40, seed=1), 0)
 
 
+def test_a_large_seed_does_not_repeat_a_later_epoch_of_a_small_one() -> None:
+    assert epoch_of(ShuffledBatches(40, 40, seed=2**32), 0) != epoch_of(ShuffledBatches(40, 40, seed=0), 1)
+
+
 def test_the_epoch_does_not_move_by_itself() -> None:
     batches = ShuffledBatches(40, 8, seed=0)
     assert list(batches) == list(batches) == epoch_of(batches, 0)
@@ -148,7 +152,7 @@ def test_it_works_in_a_data_loader() -> None:
         ({"batch_size": 4.0}, "batch_size = 4.0: must be a whole number of 1 or more."),
         ({"batch_size": True}, "batch_size = True: must be a whole number of 1 or more."),
         ({"drop_last": "no"}, "drop_last = 'no': must be True or False."),
-        ({"seed": -1}, "seed = -1: must be a whole number of 0 or more."),
+        ({"seed": -1}, "seed = -1: must be a whole number from 0 to 9223372036854775807."),
         ({"processes": 0}, "processes = 0: must be a whole number of 1 or more."),
         ({"rank": -1}, "rank = -1: must be a whole number of 0 or more."),
         ({"rank": 2, "processes": 2}, "rank = 2: must be below the number of processes, 2."),

@@ -1,5 +1,6 @@
 """The commands on archives, as a person types them."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,7 @@ from PIL import Image
 
 from data import fakes
 from marcir.cli import main
+from marcir.errors import DataError
 from marcir.stages.data import inspect, split
 
 pytestmark = pytest.mark.usefixtures("own_cache")
@@ -46,13 +48,124 @@ def test_inspect_prints_what_it_found(root: Path, capsys: pytest.CaptureFixture[
     assert "broken images: 0" in printed
 
 
+def test_inspect_tells_what_the_table_does_not_name_and_names_that_look_like_slips(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fakes.save(root / "a/four.png", 0)
+    table = root / "labels.csv"
+    table.write_text(table.read_text().replace("water", "Road"))
+    assert main(["data", "inspect", "--dataset", "manifest", "--root", str(root)]) == 0
+    printed = capsys.readouterr().out
+    assert "WARNING: image files in the folder that the table does not name: 1" in printed
+    assert "WARNING: label 'Road' and 'road' differ in spelling alone: one label?" in printed
+
+
+def test_inspect_lists_all_images_where_all_are_broken(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("a/one.png", "a/two.jpg", "three.webp"):
+        (root / name).write_bytes(b"")
+    assert main(["data", "inspect", "--dataset", "manifest", "--root", str(root)]) == 0
+    printed = capsys.readouterr().out
+    assert "broken images: 3" in printed
+    assert all(name in printed for name in ("one.png", "two.jpg", "three.webp"))
+
+
+def test_a_heat_map_that_cannot_be_written_does_not_hide_the_report(
+    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["data", "inspect", "--dataset", "manifest", "--root", str(root), "--heat-map", str(tmp_path)]
+    assert main(command) == 2
+    printed = capsys.readouterr()
+    assert "distinct label sets: 3" in printed.out
+    assert printed.err.count("\n") == 1
+
+
 def test_a_split_is_written_and_printed(
     root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "split.json"
     assert main(["data", "split", "--dataset", "manifest", "--root", str(root), "--out", str(out)]) == 0
     assert "2 / 0 / 1 images" in capsys.readouterr().out
-    assert split("manifest", root, tmp_path / "again.json").train == split("manifest", root, out).train
+    again, _ = split("manifest", root, tmp_path / "again.json")
+    assert again == split("manifest", root, out)[0]
+
+
+def test_a_split_refuses_broken_images_and_leaves_them_out_on_demand(
+    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (root / "three.webp").write_bytes(b"RIFF")
+    out = tmp_path / "split.json"
+    command = ["data", "split", "--dataset", "manifest", "--root", str(root), "--out", str(out)]
+    assert main(command) == 2
+    assert "three.webp" in capsys.readouterr().err
+    assert not out.exists()
+    assert main([*command, "--on-broken", "skip"]) == 0
+    printed = capsys.readouterr()
+    assert "skipped" in printed.err
+    assert "three.webp" in printed.err
+    assert "three.webp" not in out.read_text()
+
+
+def test_inspect_counts_without_broken_images_on_demand(root: Path) -> None:
+    (root / "a/two.jpg").write_bytes(b"")
+    found = inspect("manifest", root, on_broken="skip")
+    assert found.counts == {"road": 1, "tree": 1, "water": 0}
+    assert found.images == 2
+    assert list(found.broken) == ["a/two.jpg"]
+
+
+def test_inspect_lists_every_image_of_an_archive_that_is_all_broken(root: Path) -> None:
+    for path in ("a/one.png", "a/two.jpg", "three.webp"):
+        (root / path).write_bytes(b"")
+    assert len(inspect("manifest", root).broken) == 3
+    with pytest.raises(DataError, match=r"3 broken image\(s\)"):
+        inspect("manifest", root, on_broken="skip")
+
+
+@pytest.mark.parametrize(
+    ("command", "out"),
+    [
+        ("split", "labels.csv"),
+        ("split", "a/one.png"),
+        ("split", "notes.md"),
+        ("show", "a/one.png"),
+        ("show", "new.png"),
+        ("show", "labels.csv"),
+        ("inspect", "a/../three.webp"),
+    ],
+)
+def test_nothing_in_the_users_folder_is_replaced(
+    root: Path, command: str, out: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (root / "notes.md").write_text("mine")
+    before = {path: path.read_bytes() for path in root.rglob("*") if path.is_file()}
+    option = "--heat-map" if command == "inspect" else "--out"
+    assert main(["data", command, "--dataset", "manifest", "--root", str(root), option, str(root / out)]) == 2
+    assert Path(out).name in capsys.readouterr().err
+    assert {path: path.read_bytes() for path in root.rglob("*") if path.is_file()} == before
+
+
+def test_a_table_or_an_image_elsewhere_is_not_replaced_either(root: Path, tmp_path: Path) -> None:
+    table = (root / "labels.csv").rename(tmp_path / "table.csv")
+    (tmp_path / "link.png").symlink_to(root / "a/one.png")
+    arguments = ["data", "show", "--dataset", "manifest", "--root", str(root), "--labels", str(table)]
+    for out in (table, tmp_path / "link.png"):
+        before = out.read_bytes()
+        assert main([*arguments, "--out", str(out)]) == 2
+        assert out.read_bytes() == before
+
+
+def test_a_split_may_lie_beside_the_images_and_be_drawn_again(root: Path) -> None:
+    first, _ = split("manifest", root, root / "split.json")
+    second, _ = split("manifest", root, root / "split.json", seed=1)
+    assert first.seed != second.seed
+
+
+def test_inspect_can_print_a_file_name_that_is_not_utf_8(root: Path) -> None:
+    found = inspect("manifest", root)
+    found.broken["x"] = os.fsdecode(b"\xff.png: broken")
+    assert str(found).encode().endswith(b"\\udcff.png: broken")
 
 
 def test_show_draws_images_beside_their_augmented_versions(root: Path, tmp_path: Path) -> None:

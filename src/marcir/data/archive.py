@@ -1,7 +1,9 @@
 """An archive in memory: which images there are, where, and with which labels."""
 
 import hashlib
-from dataclasses import dataclass
+import os
+from collections.abc import Collection
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -40,6 +42,25 @@ class Archive:
         """The image at a position. (H, W, C)"""
         return read_image(self.paths[position])
 
+    def without(self, ids: Collection[str]) -> "Archive":
+        """The archive without some of its images.
+
+        Raises:
+            DataError: Where an id is not in the archive.
+        """
+        unknown = next((image for image in ids if image not in self.position_of), None)
+        if unknown is not None:
+            raise DataError(f"{self.root}: there is no image '{unknown}' to leave out.")
+        if not ids:
+            return self
+        left = [position for position, image in enumerate(self.ids) if image not in ids]
+        return replace(
+            self,
+            ids=tuple(self.ids[position] for position in left),
+            paths=tuple(self.paths[position] for position in left),
+            labels=self.labels[left],
+        )
+
     @cached_property
     def position_of(self) -> dict[str, int]:
         """From ids to positions."""
@@ -52,11 +73,29 @@ class Archive:
         order = np.argsort(np.array(self.ids, dtype=object), kind="stable")
         columns = np.argsort(np.array(self.vocabulary.names, dtype=object), kind="stable")
         for name in (self.vocabulary[k] for k in columns):
-            digest.update(name.encode() + b"\0")
+            digest.update(_bytes(name) + b"\0")
         table = self.labels.numpy()[:, columns]
         for position in order:
-            digest.update(self.ids[position].encode() + b"\0" + table[position].tobytes())
+            digest.update(_bytes(self.ids[position]) + b"\0" + table[position].tobytes())
         return digest.hexdigest()
+
+
+def _bytes(name: str) -> bytes:
+    """UTF-8, also of file names that are not (Python reads their bytes as lone surrogates)."""
+    return name.encode("utf-8", "surrogatepass")
+
+
+def image_files(folder: Path, suffixes: frozenset[str]) -> list[Path]:
+    """Files of these endings below a folder, in order; links are followed, hidden files left out."""
+    found, seen = [], set()
+    for parent, folders, names in os.walk(folder, followlinks=True):
+        if (real := Path(parent).resolve()) in seen:
+            folders.clear()  # a link to a folder that is read already, perhaps to one above
+            continue
+        seen.add(real)
+        paths = (Path(parent, name) for name in names if not name.startswith("."))
+        found += [path for path in paths if path.suffix.lower() in suffixes and path.is_file()]
+    return sorted(found)
 
 
 def images_below(folder: Path, suffixes: frozenset[str]) -> dict[str, Path]:
@@ -66,9 +105,7 @@ def images_below(folder: Path, suffixes: frozenset[str]) -> dict[str, Path]:
         DataError: Where two files have the same name: an image must be one file.
     """
     found: dict[str, Path] = {}
-    for path in sorted(folder.rglob("*")):
-        if path.suffix.lower() not in suffixes or path.name.startswith("."):
-            continue
+    for path in image_files(folder, suffixes):
         if path.stem in found:
             raise DataError(f"{path} and {found[path.stem]} are both named '{path.stem}'. Keep one.")
         found[path.stem] = path

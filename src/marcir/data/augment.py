@@ -9,9 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.functional import affine_grid, grid_sample
+from torch.nn.functional import grid_sample
 
+from marcir.checks import finite, fraction, whole
 from marcir.data.resize import unit_range
+from marcir.errors import BatchError, ConfigError
 
 # Weights of red, green and blue in brightness (ITU-R 601).
 _GREY = (0.299, 0.587, 0.114)
@@ -36,6 +38,18 @@ class Augmentation:
     rotation: float = 15.0
     jitter: float = 0.2
 
+    def __post_init__(self) -> None:
+        whole("size", self.size, 1)
+        if len(self.scale) != 2 or not 0 < finite("scale", self.scale[0]) <= fraction("scale", self.scale[1]):
+            raise ConfigError(
+                f"scale = {self.scale}: must be two shares of the area, 0 < smallest <= largest <= 1."
+            )
+        if finite("ratio", self.ratio) < 1:
+            raise ConfigError(f"ratio = {self.ratio}: must be 1 or more.")
+        if not 0 <= finite("rotation", self.rotation) <= 180:
+            raise ConfigError(f"rotation = {self.rotation}: must lie between 0 and 180 degrees.")
+        fraction("jitter", self.jitter)
+
     def __call__(self, images: Tensor, ids: Sequence[str], *, seed: int, epoch: int, view: int = 0) -> Tensor:
         """Augment a batch; what happens to an image depends on (seed, epoch, id, view) alone.
 
@@ -51,12 +65,15 @@ class Augmentation:
         Returns:
             Floats, 0..1 for images of unsigned integers. (B, C, size, size)
         """
-        u = torch.from_numpy(uniform_draws(ids, seed, epoch, view)).to(torch.float32)  # (B, 10)
-        whole = images.dtype in (torch.uint8, torch.uint16)
-        grid = affine_grid(self.placements(u), [len(images), 1, self.size, self.size], align_corners=False)
+        _check_batch(images, ids)
+        if not len(ids):
+            return torch.empty(0, images.shape[1], self.size, self.size)
+        u = torch.from_numpy(uniform_draws(ids, seed, epoch, view))  # (B, 10)
+        grid = sampling_grid(self.placements(u).float(), self.size)
         cropped = grid_sample(unit_range(images), grid, padding_mode="reflection", align_corners=False)
         jittered = self.jittered(cropped, u)
-        return jittered.clamp_(0, 1) if whole else jittered
+        unsigned = images.dtype in (torch.uint8, torch.uint16)
+        return jittered.clamp_(0, 1) if unsigned else jittered
 
     def placements(self, u: Tensor) -> Tensor:
         """From the result's coordinates to the image's: rotation, flips, crop. (B, 2, 3)"""
@@ -65,7 +82,7 @@ class Augmentation:
         width, height = (area * shape).sqrt().clamp_max(1), (area / shape).sqrt().clamp_max(1)
         x, y = (1 - width) * (2 * u[:, 2] - 1), (1 - height) * (2 * u[:, 3] - 1)
         angle = math.radians(self.rotation) * (2 * u[:, 4] - 1)
-        flip_x, flip_y = 1 - 2 * (u[:, 5] < 0.5).float(), 1 - 2 * (u[:, 6] < 0.5).float()
+        flip_x, flip_y = 1 - 2 * (u[:, 5] < 0.5).to(u.dtype), 1 - 2 * (u[:, 6] < 0.5).to(u.dtype)
         cos, sin = angle.cos(), angle.sin()
         rows = [
             width * flip_x * cos,
@@ -79,14 +96,46 @@ class Augmentation:
 
     def jittered(self, images: Tensor, u: Tensor) -> Tensor:
         """Brightness, then contrast around the mean, then saturation where there are colours."""
-        brightness, contrast, saturation = (1 + self.jitter * (2 * u[:, 7:10] - 1)).T[:, :, None, None, None]
+        factors = (1 + self.jitter * (2 * u[:, 7:10] - 1)).to(images.dtype)
+        brightness, contrast, saturation = factors.T[:, :, None, None, None]
         images = images.mul_(brightness)
-        mean = images.mean((1, 2, 3), keepdim=True)
+        mean = image_means(images)
         images = images.sub_(mean).mul_(contrast).add_(mean)
         if images.shape[1] != 3:
             return images
-        grey = torch.einsum("bchw,c->bhw", images, images.new_tensor(_GREY))[:, None]  # (B, 1, H, W)
+        red, green, blue = images.split(1, 1)
+        grey = _GREY[0] * red + _GREY[1] * green + _GREY[2] * blue  # (B, 1, H, W)
         return images.sub_(grey).mul_(saturation).add_(grey)
+
+
+# Sums below are written out and not left to matrix products or to one large reduction, whose order of
+# adding depends on the shape of the batch and on the number of threads: an image comes out the same in any.
+
+
+def sampling_grid(placements: Tensor, size: int) -> Tensor:
+    """Where each pixel of the results lies in its image. (B, 2, 3) -> (B, size, size, 2)
+
+    >>> sampling_grid(torch.tensor([[[1.0, 0, 0], [0, 1, 0]]]), 2)[0, :, :, 0]
+    tensor([[-0.5000,  0.5000],
+            [-0.5000,  0.5000]])
+    """
+    x = ((2 * torch.arange(size) + 1) / size - 1)[None, None, :, None]
+    y = x.transpose(1, 2)
+    by_x, by_y, shift = (placements[:, None, None, :, k] for k in range(3))  # (B, 1, 1, 2)
+    return (x * by_x + shift) + y * by_y
+
+
+def image_means(images: Tensor) -> Tensor:
+    """The mean of each image over all its bands. (B, C, H, W) -> (B, 1, 1, 1)"""
+    bands = images.mean((2, 3), keepdim=True).unbind(1)
+    return (sum(bands[1:], bands[0]) / len(bands))[:, None]
+
+
+def _check_batch(images: Tensor, ids: Sequence[str]) -> None:
+    if images.ndim != 4:
+        raise BatchError(f"images of shape {tuple(images.shape)}: expected (B, C, S, S).")
+    if len(images) != len(ids):
+        raise BatchError(f"{len(images)} images with {len(ids)} ids: give each image its id.")
 
 
 def uniform_draws(ids: Sequence[str], seed: int, epoch: int, view: int) -> np.ndarray:
@@ -99,7 +148,7 @@ def uniform_draws(ids: Sequence[str], seed: int, epoch: int, view: int) -> np.nd
     copies: Counter[str] = Counter()
     rows = []
     for image in ids:
-        key = f"{seed}\0{epoch}\0{view}\0{copies[image]}\0{image}".encode()
+        key = f"{seed}\0{epoch}\0{view}\0{copies[image]}\0{image}".encode("utf-8", "surrogatepass")
         copies[image] += 1
         rows.append(np.frombuffer(hashlib.blake2b(key, digest_size=4 * _DRAWS).digest(), "<u4"))
-    return np.stack(rows) / np.float64(1 << 32)
+    return np.array(rows).reshape(-1, _DRAWS) / np.float64(1 << 32)

@@ -22,6 +22,7 @@ class DatasetReader(ABC):
     Attributes:
         NAME: The dataset's name in every command.
         LAYOUT: Where its files lie, for errors.
+        IMAGE_FOLDER: The folder below root that holds the images, at any depth.
         LABELS: Label names in order; empty where the archive brings its own.
         IMAGES: How many images the published archive has.
         COUNTS: Published images per label, in the order of LABELS.
@@ -30,13 +31,13 @@ class DatasetReader(ABC):
 
     NAME: ClassVar[str]
     LAYOUT: ClassVar[str]
+    IMAGE_FOLDER: ClassVar[str] = "."
     LABELS: ClassVar[tuple[str, ...]] = ()
     IMAGES: ClassVar[int | None] = None
     COUNTS: ClassVar[tuple[int, ...] | None] = None
     SPLIT: ClassVar[tuple[int, int, int] | None] = None
 
-    @abstractmethod
-    def read(self, root: Path, labels: Path | None = None) -> Archive:
+    def read(self, root: str | Path, labels: str | Path | None = None) -> Archive:
         """Read ids, paths and labels; images are opened later.
 
         Args:
@@ -46,6 +47,11 @@ class DatasetReader(ABC):
         Raises:
             DataError: Names the folder, the file or the line, and says what to do.
         """
+        return self.read_folder(Path(root), None if labels is None else Path(labels))
+
+    @abstractmethod
+    def read_folder(self, root: Path, labels: Path | None) -> Archive:
+        """What `read` does, for one kind of archive."""
 
     def archive(
         self, root: Path, ids: Sequence[str], paths: Sequence[Path], rows: Iterable[Sequence[str]]

@@ -1,13 +1,16 @@
 """DLRSD: the images of UC Merced with dense masks."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
-from PIL import Image
 
 from marcir.data.dataset import LAND_COVER
 from marcir.data.mask_reader import MaskReader
 from marcir.errors import DataError
+
+if TYPE_CHECKING:
+    from PIL import Image
 
 
 class DLRSD(MaskReader):
@@ -22,7 +25,7 @@ class DLRSD(MaskReader):
     COUNTS = (100, 754, 713, 897, 116, 105, 100, 103, 977, 102, 1331, 291, 101, 103, 100, 1021, 208)
     SPLIT = (1475, 214, 411)
 
-    def labels_of(self, mask: Image.Image, path: Path) -> list[str]:
+    def labels_of(self, mask: "Image.Image", path: Path) -> list[str]:
         """The labels whose values occur."""
         if mask.mode not in ("P", "L"):
             raise DataError(f"{path}: expected an indexed mask, found a {mask.mode} image.")

@@ -1,24 +1,29 @@
 """Datasets whose labels are in masks: a label is present if any pixel has it."""
 
-import hashlib
 import json
 from abc import abstractmethod
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-from PIL import Image
 
 from marcir.data.archive import Archive, images_below
-from marcir.data.cache import cache_folder, written_whole
 from marcir.data.dataset import DatasetReader
+from marcir.data.decoding import named
 from marcir.data.images import SUFFIXES
-from marcir.errors import BrokenImageError, DataError
+from marcir.data.pictures import load_picture
+from marcir.errors import DataError
+from marcir.files import cache_outside, fingerprint, mark_used, remove_unused, written_whole
 from marcir.progress import track
 
+if TYPE_CHECKING:
+    from PIL import Image
+
 _THREADS = 8
+# Part of the fingerprint: labels that were read in another way are read again.
+_VERSION = 2
 
 
 class MaskReader(DatasetReader):
@@ -33,10 +38,10 @@ class MaskReader(DatasetReader):
     MASK_FOLDER: ClassVar[str]
 
     @abstractmethod
-    def labels_of(self, mask: Image.Image, path: Path) -> list[str]:
+    def labels_of(self, mask: "Image.Image", path: Path) -> list[str]:
         """The labels that a mask shows."""
 
-    def read(self, root: Path, labels: Path | None = None) -> Archive:
+    def read_folder(self, root: Path, labels: Path | None) -> Archive:
         """Pair images with masks by name, and take the labels from the masks."""
         if labels is not None:
             raise DataError(f"{self.NAME}: labels come from its masks; leave --labels out.")
@@ -48,28 +53,37 @@ class MaskReader(DatasetReader):
         if without is not None:
             raise DataError(f"{images[without]}: its mask {self.MASK_FOLDER}/.../{without}.png is missing.")
         ids = list(images)
-        rows = self._cached_labels([masks[name] for name in ids])
+        rows = self._kept_labels(root, [masks[name] for name in ids])
         return self.archive(root, ids, [images[name] for name in ids], rows)
 
-    def _cached_labels(self, masks: Sequence[Path]) -> list[list[str]]:
-        file = cache_folder() / "masks" / f"{self.NAME}-{_fingerprint(masks)}.json"
-        if file.is_file():
-            kept: list[list[str]] = json.loads(file.read_text("utf-8"))
-            return kept
-        with ThreadPoolExecutor(_THREADS) as threads:
-            found = threads.map(self._labels_of_file, masks)
-            rows = list(track(found, len(masks), f"{self.NAME}: reading masks"))
-        with written_whole(file) as temporary:
-            temporary.write_text(json.dumps(rows), "utf-8")
+    def _kept_labels(self, root: Path, masks: Sequence[Path]) -> list[list[str]]:
+        """The labels of all masks, from the cache where no mask has changed."""
+        key = fingerprint(masks, _VERSION, self.LABELS)
+        file = cache_outside(root) / "masks" / f"{self.NAME}-{key}.json"
+        rows = self._rows_in(file, len(masks))
+        if rows is None:
+            with ThreadPoolExecutor(_THREADS) as threads:
+                found = threads.map(self._labels_of_file, masks)
+                rows = list(track(found, len(masks), f"{self.NAME}: reading masks"))
+            with written_whole(file) as temporary:
+                temporary.write_text(json.dumps(rows), "utf-8")
+            remove_unused(file.parent)
+        mark_used(file)
         return rows
 
-    def _labels_of_file(self, path: Path) -> list[str]:
+    def _rows_in(self, file: Path, masks: int) -> list[list[str]] | None:
+        """The labels in a file of the cache; none where it is missing or damaged."""
         try:
-            with Image.open(path) as mask:
-                mask.load()
-                return self.labels_of(mask, path)
-        except (OSError, SyntaxError, Image.DecompressionBombError) as error:
-            raise BrokenImageError(f"{path}: the mask cannot be read ({error}).") from error
+            rows: list[list[str]] = json.loads(file.read_bytes())
+            sound = len(rows) == masks and all(set(row) <= set(self.LABELS) for row in rows)
+        except (OSError, ValueError, TypeError, RecursionError):
+            return None
+        return rows if sound else None
+
+    def _labels_of_file(self, path: Path) -> list[str]:
+        with named(path, "a mask"), path.open("rb") as file:
+            mask = load_picture(file, ("PNG",))
+        return self.labels_of(mask, path)
 
     def labels_of_values(self, values: np.ndarray, path: Path) -> list[str]:
         """Labels of an indexed mask, whose value v is label v of 1..L; 0 is nothing."""
@@ -79,12 +93,3 @@ class MaskReader(DatasetReader):
                 f"1 to {len(self.LABELS)}."
             )
         return [self.LABELS[value - 1] for value in values.tolist() if value]
-
-
-def _fingerprint(masks: Sequence[Path]) -> str:
-    """Changes when a mask is added, removed, replaced or edited."""
-    digest = hashlib.sha256()
-    for path in masks:
-        status = path.stat()
-        digest.update(f"{path.resolve()}\0{status.st_size}\0{status.st_mtime_ns}\0".encode())
-    return digest.hexdigest()[:24]

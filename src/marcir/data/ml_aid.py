@@ -10,7 +10,6 @@ class MLAID(TableReader):
     NAME = "ml-aid"
     LAYOUT = "multilabel.csv and images_tr/, images_test/ (or one folder), with or without scene folders"
     TABLE = "multilabel.csv"
-    FOLDER = "."
     LABELS = LAND_COVER
     IMAGES = 3000
     COUNTS = (99, 1475, 2161, 2026, 112, 344, 271, 214, 2295, 2, 2328, 259, 221, 284, 108, 2406, 852)

@@ -19,11 +19,6 @@ def to_square(image: np.ndarray, size: int) -> np.ndarray:
     return _as_dtype(_resized(pixels, size)[0].permute(1, 2, 0).numpy(), image.dtype)
 
 
-def resize_batch(images: Tensor, size: int) -> Tensor:
-    """Resize square floating images. (B, C, S, S) -> (B, C, size, size)"""
-    return images if images.shape[-1] == size else _resized(images, size)
-
-
 def unit_range(images: Tensor) -> Tensor:
     """Images as floats: unsigned integers scaled to 0..1, everything else as it is.
 
@@ -32,6 +27,16 @@ def unit_range(images: Tensor) -> Tensor:
     """
     largest = _LARGEST.get(images.dtype)
     return images.float() if largest is None else images.float().div_(largest)
+
+
+def prepared(images: Tensor, size: int) -> Tensor:
+    """Square images as an encoder sees them outside training: whole, in unit range. (B, C, size, size)
+
+    >>> prepared(torch.full((1, 3, 10, 10), 255, dtype=torch.uint8), 8).shape
+    torch.Size([1, 3, 8, 8])
+    """
+    floats = unit_range(images)
+    return floats if images.shape[-1] == size else _resized(floats, size)
 
 
 def _resized(images: Tensor, size: int) -> Tensor:

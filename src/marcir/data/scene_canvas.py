@@ -5,10 +5,13 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image, ImageDraw, ImageFilter
 
 from marcir.data.scene_look import Colour, Look, Pixels
 from marcir.data.scene_shapes import Points
+from marcir.errors import needs
+
+with needs("train"):
+    from PIL import Image, ImageDraw, ImageFilter
 
 SCENE_LABELS: tuple[str, ...] = (
     "airplane",
@@ -53,7 +56,7 @@ class Canvas:
         self.size = size
         self.side = SUPERSAMPLING * size
         self.look = Look.drawn(rng)
-        turn, zoom = rng.uniform(0, math.tau), math.exp(rng.uniform(-0.25, 0.3))
+        turn, zoom = rng.uniform(0, math.tau), math.exp(rng.uniform(-0.2, 0.35))
         self.scale = zoom * self.side
         self._c, self._s = self.scale * math.cos(turn), self.scale * math.sin(turn)
         self.ground = np.zeros((3, self.side, self.side), dtype=np.float32)

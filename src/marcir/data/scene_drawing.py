@@ -3,17 +3,17 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from marcir.checks import seed_number, whole
 from marcir.data.scene_canvas import SCENE_LABELS as SCENE_LABELS
 from marcir.data.scene_canvas import Canvas
 from marcir.data.scene_kinds import KINDS
-from marcir.errors import ConfigError
 
 # What must be seen of a label before the image carries it, as a share of the frame.
 SEEN: dict[str, float] = {
     "airplane": 0.008,
     "bare soil": 0.03,
-    "building": 0.01,
-    "car": 0.0025,
+    "building": 0.02,
+    "car": 0.004,
     "chaparral": 0.02,
     "court": 0.02,
     "dock": 0.006,
@@ -24,8 +24,8 @@ SEEN: dict[str, float] = {
     "sand": 0.02,
     "sea": 0.03,
     "ship": 0.004,
-    "tank": 0.01,
-    "tree": 0.008,
+    "tank": 0.02,
+    "tree": 0.015,
     "water": 0.03,
 }
 
@@ -56,9 +56,9 @@ def draw_scene(seed: int, index: int, size: int) -> tuple[NDArray[np.uint8], fro
     >>> image.shape, image.dtype, labels <= set(SCENE_LABELS)
     ((64, 64, 3), dtype('uint8'), True)
     """
-    check_number("seed", seed, 0)
-    check_number("index", index, 0)
-    check_number("size", size, SIZES[0], SIZES[-1])
+    seed_number(seed)
+    whole("index", index, 0)
+    whole("size", size, SIZES[0], SIZES[-1])
     rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(index,)))
     weights = np.array([weight for _, weight in KINDS])
     kind = KINDS[rng.choice(len(KINDS), p=weights / weights.sum())][0]
@@ -77,11 +77,3 @@ def seen_labels(shares: dict[str, float]) -> frozenset[str]:
     seen = {label for label, share in shares.items() if share >= SEEN[label]}
     grounds = {max(GROUNDS[label], key=lambda name: shares.get(name, 0.0)) for label in seen & GROUNDS.keys()}
     return frozenset(seen | grounds)
-
-
-def check_number(name: str, number: int, least: int, most: int | None = None) -> None:
-    """Refuse what is no whole number between `least` and `most`."""
-    whole = isinstance(number, int | np.integer) and not isinstance(number, bool)
-    if not whole or number < least or (most is not None and number > most):
-        wanted = f"from {least} to {most}" if most is not None else f"of {least} or more"
-        raise ConfigError(f"scenes: {name}: expected a whole number {wanted}, found {number!r}.")

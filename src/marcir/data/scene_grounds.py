@@ -89,9 +89,17 @@ def road_traffic(
         traffic(canvas, lane if k * 2 < lanes else lane[::-1], share, clear)
 
 
-def bridge(canvas: Canvas, path: Points, width: float, share: float) -> None:
-    """A road of two lanes that crosses above everything drawn so far."""
-    tone = mixed_tone(canvas.rng, "pavement")
+def paved_yard(canvas: Canvas, length: float, width: float) -> None:
+    """A paved rectangle in the middle of the frame."""
+    yard = rectangle(0.5, 0.5, length, width)
+    canvas.paint(pavement(canvas), "pavement", canvas.inside(yard))
+
+
+def bridge(canvas: Canvas, away: float, slope: float, width: float, share: float) -> None:
+    """A road of two lanes that crosses above everything drawn so far, `away` from the middle at most."""
+    rng = canvas.rng
+    path = upright(straight(rng.uniform(0.5 - away, 0.5 + away), rng.uniform(-slope, slope)))
+    tone = mixed_tone(rng, "pavement")
     canvas.shadow(strip(path, width), 0.08)
     canvas.fill(strip(path, width), tone * 1.2, "pavement")
     canvas.fill(strip(path, width * 0.88), tone, "pavement")

@@ -16,7 +16,7 @@ from marcir.data.scene_grounds import (
     straight,
     upright,
 )
-from marcir.data.scene_plants import avenue, grove, scattered_trees, shrubs, wood
+from marcir.data.scene_plants import avenue, grove, shrubs, wood
 from marcir.data.scene_shapes import FAR, circle, pick, place, rectangle, steps, winding
 from marcir.data.scene_surfaces import bare_soil, field, grass, sand
 
@@ -25,7 +25,7 @@ def forest(canvas: Canvas) -> None:
     """Trees crown to crown, with a clearing or a road now and then."""
     rng = canvas.rng
     open_ground(canvas, grass_share=0.8, mixed_share=0.05)
-    if rng.random() < 0.25:
+    if rng.random() < 0.12:
         side_road(canvas)
     radius = rng.uniform(0.045, 0.085)
     south = FAR if rng.random() < 0.6 else rng.uniform(0.5, 0.9)
@@ -48,12 +48,12 @@ def farmland(canvas: Canvas) -> None:
         canvas.paint(bare_soil(canvas), "bare soil", np.abs(u - split) < 0.035)
     elif border < 0.55:
         canvas.paint(grass(canvas), "grass", np.abs(v - cut) < 0.05)
-    elif border < 0.7:
+    elif border < 0.65:
         road(canvas, upright(straight(split)), 0.09, 2)
     if rng.random() < 0.3:
-        avenue(canvas, cut, rng.uniform(0.07, 0.14), 0.042)
-    if rng.random() < 0.15:
-        hall(canvas, *spot(canvas, 0.15), 0.24, 0.14, pick(rng, [0.0, math.pi / 2]))
+        avenue(canvas, cut, rng.uniform(0.07, 0.1), 0.055)
+    if rng.random() < 0.12:
+        hall(canvas, *spot(canvas, 0.15), 0.28, 0.18, pick(rng, [0.0, math.pi / 2]))
 
 
 def dry_country(canvas: Canvas) -> None:
@@ -61,23 +61,21 @@ def dry_country(canvas: Canvas) -> None:
     rng = canvas.rng
     ground, label = pick(rng, [(sand, "sand"), (sand, "sand"), (bare_soil, "bare soil")])
     canvas.paint(ground(canvas), label)
-    if rng.random() < 0.25:
+    if rng.random() < 0.12:
         side_road(canvas)
-    shrubs(canvas, int(rng.integers(170, 520)), rng.uniform(0.014, 0.026))
+    shrubs(canvas, int(rng.integers(260, 560)), rng.uniform(0.017, 0.027))
 
 
 def wasteland(canvas: Canvas) -> None:
     """Bare ground with ruts and stones, with grass, a road or a lone building."""
     rng = canvas.rng
     canvas.paint(bare_soil(canvas), "bare soil")
-    if rng.random() < 0.4:
+    if rng.random() < 0.25:
         canvas.paint(grass(canvas), "grass", canvas.patch(*spot(canvas, 0), 0.4))
-    if rng.random() < 0.5:
+    if rng.random() < 0.25:
         side_road(canvas)
-    if rng.random() < 0.3:
-        hall(canvas, *spot(canvas, 0.2), 0.3, 0.2, rng.uniform(0, math.pi))
-    if rng.random() < 0.3:
-        scattered_trees(canvas, int(rng.integers(2, 6)), 0.05)
+    if rng.random() < 0.15:
+        hall(canvas, *spot(canvas, 0.2), 0.34, 0.24, rng.uniform(0, math.pi))
 
 
 def golf_course(canvas: Canvas) -> None:
@@ -92,10 +90,10 @@ def golf_course(canvas: Canvas) -> None:
         where = canvas.patch(*spot(canvas, 0.15), rng.uniform(0.09, 0.17), 0.35)
         canvas.shade_around(where, 0.02, 0.25)
         canvas.paint(bunkers, "sand", where)
-    if rng.random() < 0.25:
+    if rng.random() < 0.15:
         road(canvas, winding(rng, rng.uniform(0.2, 0.8), 0.1), 0.06, 1)
-    for _ in range(rng.integers(1, 4)):
-        grove(canvas, *spot(canvas, 0), 0.24, int(rng.integers(3, 9)), rng.uniform(0.045, 0.07))
+    for _ in range(rng.integers(2, 4)):
+        grove(canvas, *spot(canvas, 0), 0.26, int(rng.integers(6, 12)), rng.uniform(0.06, 0.08))
 
 
 def ball_field(canvas: Canvas) -> None:
@@ -113,9 +111,9 @@ def ball_field(canvas: Canvas) -> None:
     chalk = np.full(3, rng.uniform(200, 240))
     for side in (-1, 1):
         canvas.line([(x, y), (x + 0.9, y + side * 0.9)], 0.009, chalk, "grass")
-    if rng.random() < 0.35:
+    if rng.random() < 0.15:
         way = upright(straight(-0.08))
         road(canvas, way, 0.2, 2)
         road_traffic(canvas, way, 0.2, 2, 0.25)
-    if rng.random() < 0.4:
-        grove(canvas, 1.0, rng.uniform(0, 1), 0.4, int(rng.integers(3, 8)), 0.06)
+    if rng.random() < 0.25:
+        grove(canvas, 1.0, rng.uniform(0, 1), 0.4, int(rng.integers(9, 16)), 0.07)

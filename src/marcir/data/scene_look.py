@@ -10,7 +10,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image, ImageFilter
+
+from marcir.errors import needs
+
+with needs("train"):
+    from PIL import Image, ImageFilter
 
 Colour = NDArray[np.float64]
 Pixels = NDArray[np.floating[Any]]
@@ -42,7 +46,7 @@ TONES: dict[str, tuple[tuple[int, int, int], ...]] = {
 }  # fmt: skip
 # Surfaces and plants, which keep one colour all over a scene; things that people make do not.
 SEASONAL = ("bare soil", "grass", "pavement", "sand", "sea", "water", "tree", "chaparral")
-COMMON = 1.8  # above 1, the first tones of a name come more often than its last
+COMMON = 4.0  # above 1, the first tones of a name come more often than its last
 _ARRAYS: dict[str, Colour] = {name: np.array(tones, dtype=np.float64) for name, tones in TONES.items()}
 
 

@@ -11,6 +11,7 @@ from marcir.data.scene_grounds import (
     house_row,
     open_ground,
     parking,
+    paved_yard,
     road,
     road_traffic,
     side_road,
@@ -19,7 +20,7 @@ from marcir.data.scene_grounds import (
     upright,
 )
 from marcir.data.scene_look import mixed_tone
-from marcir.data.scene_plants import avenue, grove, scattered_trees, tree
+from marcir.data.scene_plants import avenue, grove, tree
 from marcir.data.scene_shapes import FAR, NEAR, circle, offset, pick, rectangle, steps, winding
 from marcir.data.scene_surfaces import bare_soil, grass, pavement
 from marcir.data.scene_vehicles import airplane, car
@@ -31,7 +32,7 @@ def residential(canvas: Canvas) -> None:
     open_ground(canvas, grass_share=0.85)
     street, y = pavement(canvas, joints=False), rng.uniform(0.3, 0.7)
     spacing, share, width = rng.uniform(0.24, 0.36), rng.uniform(0.65, 1.0), rng.uniform(0.1, 0.15)
-    cars, trees = rng.uniform(0.1, 0.7), rng.uniform(0.14, 0.4)
+    cars, trees = rng.uniform(0.3, 0.8), rng.uniform(0.14, 0.26)
     road(canvas, straight(y), width, 1, street)
     if rng.random() < 0.3:
         road(canvas, upright(straight(rng.uniform(-0.1, 1.1))), width, 1, street)
@@ -39,11 +40,11 @@ def residential(canvas: Canvas) -> None:
         house_row(canvas, y, towards, spacing, share, street, cars)
         house_row(canvas, y + towards * 0.68, -towards, spacing, share, street, cars)
     for x in steps(NEAR, FAR, 0.16):
-        if rng.random() < 0.3 * cars:
+        if rng.random() < 0.4 * cars:
             side = pick(rng, [-0.3, 0.3])
             car(canvas, x, y + side * width, pick(rng, [0.0, math.pi]))
     for towards in (-1, 1):
-        avenue(canvas, y + towards * 0.4, trees, 0.052, wobble=0.04)
+        avenue(canvas, y + towards * 0.4, trees, 0.065, wobble=0.04)
 
 
 def homestead(canvas: Canvas) -> None:
@@ -51,10 +52,10 @@ def homestead(canvas: Canvas) -> None:
     rng = canvas.rng
     open_ground(canvas, grass_share=0.35)
     drive = pavement(canvas, joints=False)
-    if rng.random() < 0.45:
+    if rng.random() < 0.3:
         side_road(canvas, drive)
-    grove(canvas, *spot(canvas), 0.9, int(rng.integers(8, 26)), rng.uniform(0.05, 0.08))
-    house_row(canvas, rng.uniform(0.1, 0.4), 1, rng.uniform(0.45, 0.7), 0.95, drive, 0.25)
+    grove(canvas, *spot(canvas), 0.9, int(rng.integers(22, 44)), rng.uniform(0.06, 0.09))
+    house_row(canvas, rng.uniform(0.15, 0.35), 1, rng.uniform(0.45, 0.6), 1.0, drive, 0.0)
 
 
 def highway(canvas: Canvas) -> None:
@@ -63,17 +64,16 @@ def highway(canvas: Canvas) -> None:
     open_ground(canvas, grass_share=0.7)
     surface, lanes = pavement(canvas), int(rng.integers(2, 4))
     path = winding(rng, rng.uniform(0.35, 0.65), rng.uniform(0, 0.1))
-    width, gap, share = 0.085 * lanes, rng.uniform(0.02, 0.14), rng.uniform(0.12, 0.55)
+    width, gap, share = 0.085 * lanes, rng.uniform(0.02, 0.14), rng.uniform(0.25, 0.6)
     ways = [offset(path, side * (width + gap) / 2) for side in (-1, 1)]
     for way in ways:
         road(canvas, way, width, lanes, surface)
-    if rng.random() < 0.3:
-        grove(canvas, rng.uniform(0, 1), pick(rng, [0.02, 0.98]), 0.5, int(rng.integers(3, 12)), 0.055)
+    if rng.random() < 0.25:
+        grove(canvas, rng.uniform(0, 1), pick(rng, [0.0, 1.0]), 0.6, int(rng.integers(12, 24)), 0.07)
     for way in ways:
         road_traffic(canvas, way, width, lanes, share)
     if rng.random() < 0.35:
-        above = straight(rng.uniform(0.25, 0.75), rng.uniform(-0.4, 0.4))
-        bridge(canvas, upright(above), 0.2, share)
+        bridge(canvas, 0.25, 0.4, 0.2, share)
 
 
 def crossing(canvas: Canvas) -> None:
@@ -81,7 +81,7 @@ def crossing(canvas: Canvas) -> None:
     rng = canvas.rng
     open_ground(canvas, grass_share=0.3)
     surface, lanes = pavement(canvas, joints=False), int(rng.integers(2, 5))
-    width, (x, y), share = 0.075 * lanes, spot(canvas, 0.35), rng.uniform(0.1, 0.45)
+    width, (x, y), share = 0.075 * lanes, spot(canvas, 0.35), rng.uniform(0.25, 0.55)
     ways = [straight(y), upright(straight(x, rng.uniform(-0.25, 0.25)))]
     for way in ways:
         road(canvas, way, width, lanes, surface)
@@ -95,44 +95,41 @@ def crossing(canvas: Canvas) -> None:
     for sx, sy in ((-1, -1), (-1, 1), (1, -1), (1, 1)):
         what, length = rng.random(), rng.uniform(0.22, 0.36)
         cx, cy = x + sx * (width / 2 + 0.26), y + sy * (width / 2 + 0.24)
-        if what < 0.35:
+        if what < 0.75:
             hall(canvas, cx, cy, length, length * rng.uniform(0.6, 1), 0)
-        elif what < 0.6:
-            grove(canvas, cx, cy, 0.16, int(rng.integers(2, 6)), 0.06)
+        elif what < 0.85:
+            grove(canvas, cx, cy, 0.18, int(rng.integers(6, 10)), 0.07)
 
 
 def parking_lot(canvas: Canvas) -> None:
     """Rows of parked cars, sometimes beside a hall, a lawn or a row of trees."""
     rng = canvas.rng
     canvas.paint(pavement(canvas, joints=False), "pavement")
-    rows, share, beside = int(rng.integers(4, 9)), rng.uniform(0.25, 0.95), rng.random()
+    rows, share, beside = int(rng.integers(4, 9)), rng.uniform(0.4, 0.95), rng.random()
     parking(canvas, rng.uniform(0.35, 0.65), 0.5, int(rng.integers(12, 24)), rows, share)
     if beside < 0.15:
         hall(canvas, 0.5, 0.0, 1.4, 0.35, 0)
     elif beside < 0.3:
         canvas.paint(grass(canvas), "grass", canvas.uv[1] < rng.uniform(0.08, 0.2))
-    if rng.random() < 0.3:
-        avenue(canvas, 0.14, rng.uniform(0.15, 0.3), 0.045)
+    if rng.random() < 0.2:
+        avenue(canvas, 0.14, rng.uniform(0.12, 0.18), 0.06)
 
 
 def industry(canvas: Canvas) -> None:
     """Halls on a paved yard, with lorries and cars between them."""
     rng = canvas.rng
     open_ground(canvas, grass_share=0.35)
-    yard = rectangle(0.5, 0.5, rng.uniform(0.7, 2), rng.uniform(0.7, 2))
-    canvas.paint(pavement(canvas), "pavement", canvas.inside(yard))
-    cells, turn = pick(rng, [1, 2, 2, 2, 3, 3]), rng.normal(0, 0.05)
+    paved_yard(canvas, rng.uniform(1.1, 2), rng.uniform(1.1, 2))
+    cells, turn, busy = pick(rng, [1, 2, 2, 2, 3, 3]), rng.normal(0, 0.05), rng.random() < 0.4
     step = 1.1 / cells
     for x in steps(-0.05 + step / 2, 1.05, step):
         for y in steps(-0.05 + step / 2, 1.05, step):
             length, width = step * rng.uniform(0.45, 0.75), step * rng.uniform(0.4, 0.7)
             if cells == 1 or rng.random() < 0.85:
                 hall(canvas, x, y, length, width, turn)
-            if rng.random() < 0.3 and cells > 1:
-                for k in range(rng.integers(1, 4)):
+            if busy and rng.random() < 0.6:
+                for k in range(rng.integers(2, 5)):
                     car(canvas, x - step * 0.3 + 0.07 * k, y + step * 0.46, math.pi / 2)
-    if rng.random() < 0.2:
-        scattered_trees(canvas, int(rng.integers(2, 7)), 0.05)
 
 
 def mobile_home_park(canvas: Canvas) -> None:
@@ -141,7 +138,7 @@ def mobile_home_park(canvas: Canvas) -> None:
     open_ground(canvas, grass_share=0.3, mixed_share=0.05)
     lane, pitch, length = pavement(canvas, joints=False), rng.uniform(0.11, 0.15), rng.uniform(0.2, 0.26)
     slant, block = pick(rng, [-0.4, 0.0, 0.4]) + rng.normal(0, 0.04), 0.42
-    start, cars, homes = rng.uniform(-0.2, 0.1), rng.uniform(0, 0.3), rng.uniform(0.55, 0.95)
+    start, cars, homes = rng.uniform(-0.2, 0.1), rng.uniform(0.15, 0.4), rng.uniform(0.6, 0.9)
     for k in range(-1, 4):
         road(canvas, straight(start + k * block), 0.08, 1, lane)
     for k in range(-1, 4):
@@ -151,7 +148,7 @@ def mobile_home_park(canvas: Canvas) -> None:
             if what < homes:
                 mobile_home(canvas, x, y + rng.normal(0, 0.008), length, math.pi / 2 + slant)
             elif what < homes + 0.08:
-                tree(canvas, x, y, rng.uniform(0.04, 0.06))
+                tree(canvas, x, y, rng.uniform(0.05, 0.07))
             if rng.random() < cars:
                 car(canvas, x, y - block / 2 + 0.018, 0)
 
@@ -160,21 +157,17 @@ def sports_ground(canvas: Canvas) -> None:
     """Courts side by side, with trees or a club house around them."""
     rng = canvas.rng
     open_ground(canvas, grass_share=0.8)
-    count, length = int(rng.integers(1, 4)), rng.uniform(0.32, 0.55)
-    if rng.random() < 0.55:
-        yard = rectangle(0.5, 0.5, length * 1.7, rng.uniform(0.9, 1.8))
-        canvas.paint(pavement(canvas), "pavement", canvas.inside(yard))
+    count, length = int(rng.integers(1, 4)), rng.uniform(0.42, 0.62)
+    if rng.random() < 0.3:
+        paved_yard(canvas, length * 1.5, rng.uniform(0.9, 1.8))
     step = length * 0.8
     top = 0.5 - (count - 1) * step / 2 + rng.uniform(-0.1, 0.1)
     for k in range(count):
         court(canvas, 0.5, top + k * step, length, 0)
-    if rng.random() < 0.6:
-        grove(canvas, pick(rng, [0.04, 0.96]), rng.uniform(0, 1), 0.35, int(rng.integers(3, 9)), 0.06)
-    if rng.random() < 0.3:
+    if rng.random() < 0.75:
+        grove(canvas, pick(rng, [0.02, 0.98]), rng.uniform(0, 1), 0.4, int(rng.integers(9, 18)), 0.07)
+    if rng.random() < 0.2:
         hall(canvas, pick(rng, [0.0, 1.0]), rng.uniform(0.2, 0.8), 0.26, 0.38, 0)
-    if rng.random() < 0.25:
-        road(canvas, upright(straight(pick(rng, [-0.02, 1.02]))), 0.16, 2)
-        road_traffic(canvas, upright(straight(pick(rng, [-0.02, 1.02]))), 0.16, 2, 0.3)
 
 
 def airport(canvas: Canvas) -> None:
@@ -187,13 +180,13 @@ def airport(canvas: Canvas) -> None:
     if rng.random() < 0.35:
         hall(canvas, 0.5, -0.06, 1.5, 0.3, 0)
     canvas.line(straight(rng.uniform(0.3, 0.7)), 0.012, YELLOW * rng.uniform(0.8, 1), "pavement")
-    length = rng.uniform(0.34, 0.7)
+    length = rng.uniform(0.42, 0.7)
     heading = pick(rng, [-1, 1]) * math.pi / 2 + rng.normal(0, 0.15)
     for x in steps(rng.uniform(-0.4, 0.2), 1.4, length * 1.12):
         if rng.random() < 0.85:
             airplane(canvas, x, rng.uniform(0.38, 0.52), length * rng.uniform(0.9, 1.1), heading)
-    for x in rng.uniform(0, 1, pick(rng, [0, 2, 4])).tolist():
-        car(canvas, x, rng.uniform(0.1, 0.16), 0, 0.07)
+    for x in rng.uniform(0, 1, pick(rng, [0, 0, 6])).tolist():
+        car(canvas, x, rng.uniform(0.1, 0.16), 0)
 
 
 def runway(canvas: Canvas) -> None:
@@ -215,18 +208,15 @@ def tank_farm(canvas: Canvas) -> None:
     """Storage tanks in rows on earth, grass or paving, with a road or a shed."""
     rng = canvas.rng
     open_ground(canvas, grass_share=0.2)
-    if rng.random() < 0.5:
-        yard = rectangle(0.5, 0.5, 1.1, rng.uniform(0.5, 1.4))
-        canvas.paint(pavement(canvas), "pavement", canvas.inside(yard))
-    if rng.random() < 0.45:
-        road(canvas, straight(pick(rng, [0.04, 0.96])), 0.1, 2)
-    radius, tone = rng.uniform(0.08, 0.2), mixed_tone(rng, "metal")
+    if rng.random() < 0.35:
+        paved_yard(canvas, 1.1, rng.uniform(0.5, 1.4))
+    radius, tone = rng.uniform(0.1, 0.2), mixed_tone(rng, "metal")
     step = radius * rng.uniform(2.35, 2.8)
     for x in steps(rng.uniform(-0.1, 0.2), 1.2, step):
         for y in steps(0.12 + radius / 2, 0.9, step):
-            if rng.random() < 0.8:
+            if rng.random() < 0.9:
                 bund = circle(x, y, radius * 1.14, 24)
                 canvas.line([*bund, bund[0]], 0.012, canvas.look.tones["pavement"], "tank")
                 tank(canvas, x, y, radius * pick(rng, [0.7, 1.0, 1.0]), tone + rng.normal(0, 8))
-    if rng.random() < 0.25:
-        hall(canvas, rng.uniform(0, 1), pick(rng, [0.0, 1.0]), 0.4, 0.22, 0)
+    if rng.random() < 0.15:
+        hall(canvas, rng.uniform(0, 1), pick(rng, [0.0, 1.0]), 0.4, 0.26, 0)

@@ -15,7 +15,6 @@ from marcir.data.scene_grounds import (
     road_traffic,
     spot,
     straight,
-    upright,
 )
 from marcir.data.scene_look import Colour, mixed_tone
 from marcir.data.scene_plants import avenue, tree
@@ -32,15 +31,14 @@ def river(canvas: Canvas) -> None:
     if rng.random() < 0.3:
         canvas.paint(sand(canvas), "sand", canvas.inside(strip(path, width + rng.uniform(0.1, 0.2))))
     flood(canvas, canvas.inside(strip(path, width)))
-    if rng.random() < 0.75:
+    if rng.random() < 0.85:
         for x, y in path:
             for side in (-1, 1):
                 away = width / 2 + abs(rng.normal(0.06, 0.05))
-                if rng.random() < 0.5:
-                    tree(canvas, x + rng.normal(0, 0.02), y + side * away, rng.uniform(0.035, 0.065))
-    if rng.random() < 0.3:
-        above = straight(rng.uniform(0.3, 0.7), rng.uniform(-0.2, 0.2))
-        bridge(canvas, upright(above), 0.16, 0.3)
+                if rng.random() < 0.7:
+                    tree(canvas, x + rng.normal(0, 0.02), y + side * away, rng.uniform(0.045, 0.08))
+    if rng.random() < 0.2:
+        bridge(canvas, 0.2, 0.2, 0.16, 0.3)
     if rng.random() < 0.12:
         x, y = path[len(path) // 2]
         ship(canvas, x, y, rng.uniform(0.12, 0.18), pick(rng, [0.0, math.pi]), "water")
@@ -52,11 +50,11 @@ def lake(canvas: Canvas) -> None:
     open_ground(canvas, grass_share=0.85)
     (x, y), radius = spot(canvas, 0.3), rng.uniform(0.3, 0.45)
     flood(canvas, canvas.patch(x, y, radius, 0.3))
-    for turn in rng.uniform(0, math.tau, rng.integers(0, 16)).tolist():
+    for turn in rng.uniform(0, math.tau, rng.integers(12, 26)).tolist():
         away = radius * 1.35
-        tree(canvas, x + away * math.cos(turn), y + away * math.sin(turn), rng.uniform(0.04, 0.07))
-    if rng.random() < 0.3:
-        house_row(canvas, y - radius - 0.45, 1, 0.4, 0.8, pavement(canvas), 0.3)
+        tree(canvas, x + away * math.cos(turn), y + away * math.sin(turn), rng.uniform(0.05, 0.08))
+    if rng.random() < 0.15:
+        house_row(canvas, y - radius - 0.45, 1, 0.4, 0.8, pavement(canvas), 0.0)
     if rng.random() < 0.3:
         pier(canvas, x - radius * 1.15, y, x - radius * 0.2, y, 0.05, mixed_tone(rng, "plank"))
         ship(canvas, x - radius * 0.4, y + 0.08, 0.17, rng.normal(0, 0.2))
@@ -66,12 +64,12 @@ def harbour(canvas: Canvas) -> None:
     """Docks with ships at their berths, before a quay."""
     rng = canvas.rng
     canvas.paint(water(canvas), "water")
-    shore = rng.uniform(-0.15, 0.15)
+    shore, busy = rng.uniform(-0.15, 0.15), rng.random() < 0.25
     canvas.paint(pavement(canvas), "pavement", canvas.uv[0] < shore)
     if rng.random() < 0.2:
         hall(canvas, shore - 0.14, rng.uniform(0.2, 0.8), 0.16, 0.4, 0)
     for y in steps(NEAR + 0.3, FAR - 0.3, 0.17):
-        if rng.random() < 0.25:
+        if busy and rng.random() < 0.5:
             car(canvas, shore - 0.06, y, math.pi / 2)
     length, tone, share = rng.uniform(0.14, 0.22), mixed_tone(rng, "plank"), rng.uniform(0.4, 0.9)
     gap = length * 2 + rng.uniform(0.12, 0.25)
@@ -108,8 +106,8 @@ def beach(canvas: Canvas) -> None:
         way = straight(rng.uniform(-0.02, 0.06))
         road(canvas, way, 0.14, 2)
         road_traffic(canvas, way, 0.12, 2, 0.3)
-    if rng.random() < 0.3:
-        avenue(canvas, rng.uniform(0.02, 0.1), rng.uniform(0.12, 0.3), 0.045, wobble=0.025)
+    if rng.random() < 0.2:
+        avenue(canvas, rng.uniform(0.02, 0.1), rng.uniform(0.1, 0.16), 0.06, wobble=0.025)
     if rng.random() < 0.12:
         x, heading = rng.uniform(0.2, 0.8), rng.uniform(0, math.tau)
         ship(canvas, x, 0.88, rng.uniform(0.12, 0.2), heading, "sea")

@@ -15,35 +15,34 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
 from multiprocessing import get_context
 from pathlib import Path
 from types import ModuleType
 
-from PIL import Image
+from marcir.checks import seed_number, whole
+from marcir.data.scene_drawing import SCENE_LABELS, SIZES, draw_scene
+from marcir.errors import ConfigError, needs
+from marcir.files import written_whole
+from marcir.progress import track
 
-from marcir.data.scene_drawing import SCENE_LABELS, SIZES, check_number, draw_scene
-from marcir.errors import ConfigError
+with needs("train"):
+    from PIL import Image
 
 # Raise it with every change that alters a pixel or a label: archives of two versions are not the same.
-VERSION = 1
+VERSION = 2
 COMPLETE, UNFINISHED, TABLE = "scenes.json", "scenes.unfinished.json", "labels.csv"
-_OURS = re.compile(r"(scenes\.json|scenes\.unfinished\.json|labels\.csv|images/\d{6}\.png)(\.\d+\.part)?")
+_OURS = re.compile(r"scenes\.json|scenes\.unfinished\.json|labels\.csv|images/\d{6}\.png")
+# Files of a run that was killed while it wrote them, as `written_whole` names them.
+_LEFT = re.compile(r"(images/)?\.(scenes\.json|scenes\.unfinished\.json|labels\.csv|\d{6}\.png)\.\w{8}\.part")
 _CHUNK = 50
 _MOST = 1_000_000
 
 
-def write_scenes(
-    out: Path,
-    images: int,
-    size: int,
-    seed: int,
-    workers: int | None = None,
-    progress: Callable[[int], None] | None = None,
-) -> None:
-    """Draw an archive of scenes into a folder, or finish one that was interrupted.
+def write_scenes(out: str | Path, images: int, size: int, seed: int, workers: int | None = None) -> None:
+    """Draw an archive of scenes into a folder, or finish one that was interrupted, with a progress bar.
 
     Nothing happens where the same archive stands complete.
 
@@ -51,36 +50,39 @@ def write_scenes(
         out: Folder for the archive: absent, empty, or holding the same archive.
         images: Number of images, up to a million.
         size: Their width and height in pixels.
-        seed: Names the archive; the same seed gives the same bytes for any number of workers.
+        seed: Names the archive, 0 to 2**63 - 1; the same seed gives the same bytes for any number of
+            workers.
         workers: Processes; by default one for each processor.
-        progress: Called with the number of images done so far.
 
     Raises:
         ConfigError: For numbers out of range, and for a folder that holds anything else.
     """
-    check_number("images", images, 1, _MOST)
-    check_number("size", size, SIZES[0], SIZES[-1])
-    check_number("seed", seed, 0)
+    about = {
+        "images": whole("images", images, 1, _MOST),
+        "size": whole("size", size, SIZES[0], SIZES[-1]),
+        "seed": seed_number(seed),
+        "version": VERSION,
+    }
     if workers is not None:
-        check_number("workers", workers, 1)
+        whole("workers", workers, 1)
     out = Path(out)
-    about = {"images": int(images), "size": int(size), "seed": int(seed), "version": VERSION}
     if _is_complete(out, about):
         return
     _check_folder(out, about)
     text = json.dumps(about, indent=1) + "\n"
-    (out / "images").mkdir(parents=True, exist_ok=True)
-    _write_whole(out / UNFINISHED, text.encode())
-    rows = _draw_all(out, about, workers, progress)
-    _write_whole(out / TABLE, _table(rows).encode())
-    _write_whole(out / COMPLETE, text.encode())
-    for left in [out / UNFINISHED, *out.glob("*.part"), *out.glob("images/*.part")]:
-        left.unlink(missing_ok=True)
+    _write_new(out / UNFINISHED, text.encode())
+    (out / "images").mkdir(exist_ok=True)
+    rows = _draw_all(out, about, workers)
+    _write_new(out / TABLE, _table(rows).encode())
+    _write_new(out / COMPLETE, text.encode())
+    for left in [out / UNFINISHED, *out.glob(".*"), *out.glob("images/.*")]:
+        if left.name == UNFINISHED or _LEFT.fullmatch(left.relative_to(out).as_posix()):
+            left.unlink(missing_ok=True)
 
 
 def _is_complete(out: Path, about: dict[str, int]) -> bool:
     """Whether the same archive stands there with all its files."""
-    if not (out / COMPLETE).is_file() or _read_about(out / COMPLETE) != about:
+    if not (out / COMPLETE).is_file() or read_about(out / COMPLETE) != about:
         return False
     return (out / TABLE).is_file() and all(path.is_file() for path in _image_paths(out, about["images"]))
 
@@ -89,11 +91,12 @@ def _check_folder(out: Path, about: dict[str, int]) -> None:
     """Refuse a folder with another archive or with files that are no part of one."""
     if out.exists() and not out.is_dir():
         raise ConfigError(f"{out}: expected a folder for the scenes, found a file. Choose another folder.")
-    if not out.exists() or not any(out.iterdir()):
+    # Another process may just be writing the first sign, or exchanging it for the last.
+    if not out.exists() or all(_LEFT.fullmatch(path.name) for path in out.iterdir()):
         return
-    for sign in (COMPLETE, UNFINISHED):
+    for sign in (COMPLETE, UNFINISHED, COMPLETE):
         if (out / sign).is_file():
-            found = _read_about(out / sign)
+            found = read_about(out / sign)
             if found != about:
                 raise ConfigError(
                     f"{out / sign}: holds scenes of {_words(found)}, not of {_words(about)}. "
@@ -104,23 +107,30 @@ def _check_folder(out: Path, about: dict[str, int]) -> None:
         raise ConfigError(f"{out}: not empty, and not an archive of scenes. Choose another folder.")
     for path in sorted(out.rglob("*")):
         name = path.relative_to(out).as_posix()
-        known = name == "images" if path.is_dir() else _OURS.fullmatch(name)
+        known = name == "images" if path.is_dir() else _OURS.fullmatch(name) or _LEFT.fullmatch(name)
         if not known or (path.suffix == ".png" and int(path.stem) >= about["images"]):
             raise ConfigError(
                 f"{path}: no part of the unfinished scenes there. Move it, or choose another folder."
             )
 
 
-def _read_about(path: Path) -> dict[str, int]:
+def read_about(path: Path) -> dict[str, int]:
+    """What `scenes.json` says: images, size, seed and version.
+
+    Raises:
+        ConfigError: Where it is not one of ours.
+    """
     try:
         about = json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError) as error:
-        raise ConfigError(f"{path}: cannot read it: {error}. Choose another folder.") from error
-    return about if isinstance(about, dict) else {}
+        return {name: whole(name, about[name], 0) for name in ("images", "size", "seed", "version")}
+    except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
+        raise ConfigError(
+            f"{path}: not the sign of an archive of scenes ({error}). Choose another folder, or remove it."
+        ) from error
 
 
 def _words(about: dict[str, int]) -> str:
-    return ", ".join(f"{name} {about.get(name)}" for name in ("images", "size", "seed", "version"))
+    return ", ".join(f"{name} {number}" for name, number in about.items())
 
 
 def _image_paths(out: Path, images: int) -> Iterator[Path]:
@@ -136,21 +146,15 @@ def _table(rows: list[list[str]]) -> str:
     return text.getvalue()
 
 
-def _draw_all(
-    out: Path, about: dict[str, int], workers: int | None, progress: Callable[[int], None] | None
-) -> list[list[str]]:
+def _draw_all(out: Path, about: dict[str, int], workers: int | None) -> list[list[str]]:
     """Draw and write every image; the labels of each."""
     images = about["images"]
     chunks = [range(start, min(start + _CHUNK, images)) for start in range(0, images, _CHUNK)]
     workers = min(_processors() if workers is None else workers, len(chunks))
     rows: list[list[str]] = [[] for _ in range(images)]
-    done = 0
     drawn = _in_process(out, about, chunks) if workers == 1 else _pooled(out, about, chunks, workers)
-    for chunk, labels in drawn:
+    for chunk, labels in track(drawn, len(chunks), "drawing scenes"):
         rows[chunk.start : chunk.stop] = labels
-        done += len(chunk)
-        if progress is not None:
-            progress(done)
     return rows
 
 
@@ -199,19 +203,18 @@ def _draw_chunk(out: Path, about: dict[str, int], chunk: range) -> list[list[str
         rows.append([label for label in SCENE_LABELS if label in labels])
         png = io.BytesIO()
         Image.fromarray(image).save(png, "PNG")
-        _write_whole(out / "images" / f"{index:06}.png", png.getvalue())
+        _write_new(out / "images" / f"{index:06}.png", png.getvalue(), durable=False)
     return rows
 
 
-def _write_whole(path: Path, content: bytes) -> None:
+def _write_new(path: Path, content: bytes, durable: bool = True) -> None:
     """Write a file that appears at once and whole; one that is there already stays as it is."""
     if path.exists():
         return
-    part = path.with_name(f"{path.name}.{os.getpid()}.part")
-    part.write_bytes(content)
     try:
-        part.replace(path)
-    except FileNotFoundError:  # another process finished the same archive meanwhile and tidied up
+        with written_whole(path, durable) as temporary:
+            temporary.write_bytes(content)
+    except ConfigError:  # another process may have finished the same archive meanwhile and tidied up
         if not path.exists():
             raise
 

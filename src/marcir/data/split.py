@@ -1,18 +1,19 @@
 """Training, validation and test parts of an archive: drawn from a seed, saved, and proven the same."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import torch
 
+from marcir.checks import one_of, seed_number
 from marcir.data.archive import Archive
-from marcir.data.cache import written_whole
 from marcir.data.stratify import iterative_stratification
 from marcir.errors import ConfigError, DataError, did_you_mean
+from marcir.files import written_whole
 
 Method = Literal["random", "stratified"]
 PARTS = ("train", "validation", "test")
@@ -43,8 +44,26 @@ class Split:
     test: tuple[str, ...]
 
     def positions(self, archive: Archive, part: str) -> list[int]:
-        """Where the images of a part stand in the archive."""
-        return [archive.position_of[image] for image in getattr(self, part)]
+        """Where the images of a part stand in the archive.
+
+        Raises:
+            ConfigError: For an unknown part, with the nearest known one.
+            DataError: For an image that the archive does not have.
+        """
+        images: tuple[str, ...] = getattr(self, one_of("part", part, PARTS))
+        unknown = next((image for image in images if image not in archive.position_of), None)
+        if unknown is not None:
+            raise DataError(_unknown_image("split", part, unknown, archive))
+        return [archive.position_of[image] for image in images]
+
+    def __str__(self) -> str:
+        """The sizes of the parts, and a warning where one is empty."""
+        sizes = {part: len(getattr(self, part)) for part in PARTS}
+        text = " / ".join(str(size) for size in sizes.values())
+        text += f" images to train / validate / test, labels {self.label_checksum[:12]}"
+        if empty := [part for part, size in sizes.items() if not size]:
+            text += f"\nWARNING: no images for {' and '.join(empty)}: the archive is too small to be split."
+        return text
 
     def save(self, path: str | Path) -> None:
         """Write the split as JSON, whole or not at all."""
@@ -60,23 +79,29 @@ class Split:
         """
         try:
             content = json.loads(Path(path).read_text("utf-8"))
-            parts = {part: tuple(str(image) for image in content[part]) for part in PARTS}
+            parts = {part: _texts(content, part) for part in PARTS}
             split = cls(
-                content["dataset"],
-                content["method"],
-                int(content["seed"]),
-                content["label_checksum"],
+                _text(content, "dataset"),
+                one_of("method", content["method"], get_args(Method)),
+                seed_number(content["seed"]),
+                _text(content, "label_checksum"),
                 **parts,
             )
         except FileNotFoundError:
             raise DataError(f"{path}: there is no such split. Make it with: marcir data split") from None
-        except (OSError, ValueError, TypeError, KeyError) as error:
-            raise DataError(f"{path}: not a split ({error!r}). Make it with: marcir data split") from error
+        except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
+            reason = f"{error} is missing" if isinstance(error, KeyError) else str(error).rstrip(".")
+            raise DataError(f"{path}: not a split ({reason}). Make it with: marcir data split") from error
         split.check(archive, path)
         return split
 
     def check(self, archive: Archive, where: str | Path) -> None:
-        """Refuse overlap, unknown images and a label table that changed."""
+        """Refuse another dataset, overlap, unknown images and a label table that changed."""
+        if self.dataset != archive.name:
+            raise DataError(
+                f"{where}: a split of the dataset '{self.dataset}', but {archive.root} was read as "
+                f"'{archive.name}'. Read the archive that was split, or split again."
+            )
         seen: dict[str, str] = {}
         for part in PARTS:
             for image in getattr(self, part):
@@ -85,10 +110,7 @@ class Split:
                         f"{where}: '{image}' is in {seen[image]} and in {part}. Parts must not overlap."
                     )
                 if image not in archive.position_of:
-                    raise DataError(
-                        f"{where}: {part} names '{image}', which is not in the archive {archive.root}. "
-                        f"{did_you_mean_few(image, archive.ids)}"
-                    )
+                    raise DataError(_unknown_image(where, part, image, archive))
                 seen[image] = part
         if self.label_checksum != archive.label_checksum:
             raise DataError(
@@ -97,10 +119,25 @@ class Split:
             )
 
 
-def did_you_mean_few(image: str, ids: Sequence[str]) -> str:
-    """The nearest id, without listing thousands of them."""
-    hint = did_you_mean(image, ids[:2000])
-    return hint if hint.startswith("Did") else "Read the archive that was split, or split again."
+def _text(content: Mapping[str, Any], name: str) -> str:
+    if not isinstance(content[name], str):
+        raise TypeError(f"{name} is no text")
+    return str(content[name])
+
+
+def _texts(content: Mapping[str, Any], name: str) -> tuple[str, ...]:
+    ids = content[name]
+    if not isinstance(ids, list) or not all(isinstance(image, str) for image in ids):
+        raise TypeError(f"{name} is no list of image ids")
+    return tuple(ids)
+
+
+def _unknown_image(where: str | Path, part: str, image: str, archive: Archive) -> str:
+    """The text of an error, with the nearest id, without listing thousands of them."""
+    hint = did_you_mean(image, archive.ids[:2000])
+    if not hint.startswith("Did"):
+        hint = "Read the archive that was split, or split again."
+    return f"{where}: {part} names '{image}', which is not in the archive {archive.root}. {hint}"
 
 
 def draw_split(
@@ -110,12 +147,12 @@ def draw_split(
 
     Args:
         archive: What to split.
-        seed: Fixes the draw, whatever the order in which the images were read.
+        seed: Fixes the draw, whatever the order in which the images were read; 0 to 2**63 - 1.
         method: `random`, or `stratified`: every part keeps the labels' frequencies.
         sizes: Images of each part; 70/10/20 by default.
     """
-    if method not in get_args(Method):
-        raise ConfigError(f"method = {method!r}: unknown. {did_you_mean(str(method), get_args(Method))}")
+    one_of("method", method, get_args(Method))
+    seed = seed_number(seed)
     sizes = sizes or default_sizes(len(archive))
     if min(sizes) < 0 or sum(sizes) != len(archive) or not sizes[0]:
         raise ConfigError(

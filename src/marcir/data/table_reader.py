@@ -7,32 +7,28 @@ from typing import ClassVar
 from marcir.data.archive import Archive, images_below
 from marcir.data.dataset import DatasetReader
 from marcir.data.images import SUFFIXES
-from marcir.data.tables import LabelRow, canonical_names, read_label_table
+from marcir.data.tables import LabelRow, read_label_table
 from marcir.errors import DataError
 
 
 class TableReader(DatasetReader):
-    """A dataset with a 0/1 table of image names and labels.
+    """A dataset with a table of image names and labels.
 
     Attributes:
         TABLE: The table's usual place below root.
-        FOLDER: The folder below root that holds the images, at any depth.
         DELIMITER: What separates the table's columns.
     """
 
     TABLE: ClassVar[str]
-    FOLDER: ClassVar[str]
     DELIMITER: ClassVar[str] = ","
 
-    def read(self, root: Path, labels: Path | None = None) -> Archive:
+    def read_folder(self, root: Path, labels: Path | None) -> Archive:
         """Read the table; an image belongs to the row with its name."""
         table = labels or self.need(root / self.TABLE, root)
-        images = images_below(self.need(root / self.FOLDER, root), SUFFIXES)
-        rows, names = read_label_table(table, self.DELIMITER)
-        known = canonical_names(table, names, spellings(self.LABELS))
+        images = images_below(self.need(root / self.IMAGE_FOLDER, root), SUFFIXES)
+        rows, _ = read_label_table(table, self.DELIMITER, spellings(self.LABELS))
         paths = paths_of_rows(table, rows, images, root)
-        canonical = [[known[name] for name in row.labels] for row in rows]
-        return self.archive(root, [row.image for row in rows], paths, canonical)
+        return self.archive(root, [row.image for row in rows], paths, [row.labels for row in rows])
 
 
 def spellings(labels: Iterable[str]) -> dict[str, str]:

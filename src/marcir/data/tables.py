@@ -2,11 +2,16 @@
 
 import csv
 import io
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from marcir.errors import DataError, did_you_mean
+
+Line = tuple[int, list[str]]
+_SIGNS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
+_IMAGE_NAME = re.compile(r"\.(jpe?g|png|webp|tiff?)$", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -18,11 +23,19 @@ class LabelRow:
     line: int
 
 
-def read_label_table(path: str | Path, delimiter: str = ",") -> tuple[list[LabelRow], tuple[str, ...]]:
+def read_label_table(
+    path: str | Path, delimiter: str = ",", spellings: Mapping[str, str] | None = None
+) -> tuple[list[LabelRow], tuple[str, ...]]:
     """Read a label table in either form.
 
     A 0/1 matrix has one column a label (`path,building,road`); a list has the column `labels`, with `;`
     between names (`path,labels`). A byte-order mark, CRLF and blank lines are accepted.
+
+    Args:
+        path: The table.
+        delimiter: What separates its columns.
+        spellings: From every accepted spelling, in lower case, to the one name of a known label. Other
+            labels are refused then, and so is a matrix that lacks a label's column or has two of them.
 
     Returns:
         The rows, and the label names: the header's for a matrix, sorted for a list.
@@ -31,48 +44,43 @@ def read_label_table(path: str | Path, delimiter: str = ",") -> tuple[list[Label
         DataError: Names the file and the line.
     """
     path = Path(path)
-    lines = csv.reader(io.StringIO(_read_text(path), newline=""), delimiter=delimiter)
-    try:
-        table = [(lines.line_num, cells) for cells in lines if any(cell.strip() for cell in cells)]
-    except csv.Error as error:
-        raise DataError(f"{path} line {lines.line_num}: {error}.") from error
-    if not table:
-        raise DataError(f"{path}: the file is empty. It needs a header and one line an image.")
-    (_, header), body = table[0], table[1:]
+    (first, header), *body = _read_lines(path, delimiter)
     header = [cell.strip() for cell in header]
-    _check_header(path, header, delimiter)
-    is_list = [name.lower() for name in header[1:]] == ["labels"]
+    _check_header(f"{path} line {first}", header, delimiter)
+    is_list = _is_list(header)
+    names = [] if is_list else _columns(f"{path} line {first}", header[1:], spellings)
     rows = []
     for line, cells in body:
+        where = f"{path} line {line}"
         if len(cells) != len(header):
-            raise DataError(
-                f"{path} line {line}: expected {len(header)} columns as in the header, found {len(cells)}."
-            )
-        labels = _list_cell(cells[1]) if is_list else _matrix_cells(path, line, header, cells)
+            raise DataError(_wrong_number(where, header, cells, delimiter))
+        labels = _list_cell(where, cells[1], spellings) if is_list else _matrix_cells(where, names, cells)
         rows.append(LabelRow(cells[0].strip(), labels, line))
     _check_images(path, rows)
-    names = sorted({label for row in rows for label in row.labels}) if is_list else header[1:]
+    if is_list:
+        names = sorted({label for row in rows for label in row.labels})
     return rows, tuple(names)
 
 
-def canonical_names(path: str | Path, names: Sequence[str], spellings: dict[str, str]) -> dict[str, str]:
-    """From a table's label names to one canonical name each.
-
-    Args:
-        path: The table, for errors.
-        names: Label names as they stand in the table.
-        spellings: From every accepted spelling, in lower case, to the canonical name.
-
-    >>> canonical_names("t.csv", ["Bare-Soil"], {"bare-soil": "bare soil", "bare soil": "bare soil"})
-    {'Bare-Soil': 'bare soil'}
-    """
-    known = {}
-    for name in names:
-        canonical = spellings.get(name.lower().strip())
-        if canonical is None:
-            raise DataError(f"{path} line 1: unknown label '{name}'. {did_you_mean(name, spellings)}")
-        known[name] = canonical
-    return known
+def _read_lines(path: Path, delimiter: str) -> list[Line]:
+    """The cells of every line that is not blank, with its number as an editor counts it."""
+    reader = csv.reader(io.StringIO(_read_text(path), newline=""), delimiter=delimiter)
+    lines: list[Line] = []
+    begin = 1
+    try:
+        for cells in reader:
+            if any("\n" in cell or "\r" in cell for cell in cells):
+                raise DataError(
+                    f"{path} line {begin}: a cell goes on in the next line. Close its quotation mark."
+                )
+            if any(cell.strip() for cell in cells):
+                lines.append((begin, cells))
+            begin = reader.line_num + 1
+    except csv.Error as error:
+        raise DataError(f"{path} line {begin}: {error}. Is a quotation mark not closed?") from error
+    if not lines:
+        raise DataError(f"{path}: the file is empty. It needs a header and one line an image.")
+    return lines
 
 
 def _read_text(path: Path) -> str:
@@ -82,43 +90,104 @@ def _read_text(path: Path) -> str:
         raise DataError(f"{path}: there is no such label table.") from None
     except OSError as error:
         raise DataError(f"{path}: cannot be read: {error.strerror}.") from error
+    zero = content.find(b"\0")
     try:
-        return content.decode("utf-8-sig")
+        text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise DataError(f"{path} line {line}: not UTF-8. Save the table as UTF-8.") from None
+        zero = error.start
+    else:
+        if zero < 0:
+            return text
+    line = content.count(b"\n", 0, zero) + 1
+    raise DataError(f"{path} line {line}: not UTF-8. Save the table as UTF-8.")
 
 
-def _check_header(path: Path, header: list[str], delimiter: str) -> None:
+def _check_header(where: str, header: list[str], delimiter: str) -> None:
     if len(header) < 2:
-        other = next((name for sign, name in _SIGNS.items() if sign != delimiter and sign in header[0]), None)
-        found = f", separated by {other}?" if other else "."
+        other = _other_sign(header[0], delimiter)
         raise DataError(
-            f"{path} line 1: found one column{found} Columns are separated by {_SIGNS[delimiter]}: "
-            "an image and its labels."
+            f"{where}: found one column{f', separated by {other}?' if other else '.'} "
+            f"Columns are separated by {_SIGNS[delimiter]}: an image and its labels."
+        )
+    if _IMAGE_NAME.search(header[0]) or set(header[1:]) <= {"0", "1"}:
+        raise DataError(
+            f"{where}: '{header[0]}' is an image, not a header. Add a first line: path, then `labels` "
+            "or the label names."
+        )
+    if not _is_list(header) and "labels" in (name.lower() for name in header):
+        raise DataError(
+            f"{where}: found the columns {', '.join(map(repr, header))}. A list of labels has two: the path, "
+            "then `labels`. Remove the others."
         )
     for position, name in enumerate(header[1:], 2):
         if not name:
-            raise DataError(f"{path} line 1: column {position} has no label name.")
+            raise DataError(f"{where}: column {position} has no label name.")
     double = next((name for name in header[1:] if header[1:].count(name) > 1), None)
     if double is not None:
-        raise DataError(f"{path} line 1: the label '{double}' stands twice.")
+        raise DataError(f"{where}: the label '{double}' stands twice.")
 
 
-_SIGNS = {",": "commas", ";": "semicolons", "\t": "tabs"}
+def _is_list(header: list[str]) -> bool:
+    return [name.lower() for name in header[1:]] == ["labels"]
 
 
-def _list_cell(cell: str) -> tuple[str, ...]:
-    names = [name.strip() for name in cell.split(";")]
-    return tuple(dict.fromkeys(name for name in names if name))
+def _other_sign(text: str, delimiter: str) -> str | None:
+    """The name of a sign that may separate the columns instead."""
+    return next((name for sign, name in _SIGNS.items() if sign != delimiter and sign in text), None)
 
 
-def _matrix_cells(path: Path, line: int, header: list[str], cells: list[str]) -> tuple[str, ...]:
+def _wrong_number(where: str, header: list[str], cells: list[str], delimiter: str) -> str:
+    text = f"{where}: expected {len(header)} columns as in the header, found {len(cells)}"
+    if len(cells) == 1 and (other := _other_sign(cells[0], delimiter)):
+        return f"{text}, separated by {other}? Columns are separated by {_SIGNS[delimiter]}."
+    if _is_list(header) and len(cells) > 2:
+        return f"{text}. Separate labels by semicolons: {';'.join(cell.strip() for cell in cells[1:3])}"
+    return f"{text}. Give every line as many."
+
+
+def _columns(where: str, names: list[str], spellings: Mapping[str, str] | None) -> list[str]:
+    """The labels of a matrix's columns."""
+    if spellings is None:
+        return names
+    known = [_canonical(where, name, spellings) for name in names]
+    for name, label in zip(names, known, strict=True):
+        first = names[known.index(label)]
+        if first != name:
+            raise DataError(f"{where}: the columns '{first}' and '{name}' are one label. Keep one.")
+    if absent := sorted(set(spellings.values()) - set(known)):
+        raise DataError(
+            f"{where}: no column for {', '.join(absent)}. Add it, with 0 where an image has no such label."
+        )
+    return known
+
+
+def _canonical(where: str, name: str, spellings: Mapping[str, str] | None) -> str:
+    if spellings is None:
+        return name
+    label = spellings.get(name.lower())
+    if label is None:
+        raise DataError(f"{where}: unknown label '{name}'. {did_you_mean(name, spellings)}")
+    return label
+
+
+def _list_cell(where: str, cell: str, spellings: Mapping[str, str] | None) -> tuple[str, ...]:
+    names: Iterable[str] = (name.strip() for name in cell.split(";"))
+    return tuple(dict.fromkeys(_canonical(where, name, spellings) for name in names if name))
+
+
+def _matrix_cells(where: str, names: list[str], cells: list[str]) -> tuple[str, ...]:
     labels = []
-    for name, cell in zip(header[1:], cells[1:], strict=True):
-        if cell.strip() not in ("0", "1"):
-            raise DataError(f"{path} line {line}: label '{name}' is {cell.strip()!r}. Use 0 or 1.")
-        if cell.strip() == "1":
+    for position, name in enumerate(names, 1):
+        cell = cells[position].strip()
+        if _IMAGE_NAME.search(cell):
+            raise DataError(
+                f"{where}: '{cell}' stands in column {position + 1}, '{name}'. The first column holds the "
+                "images: remove what is before it."
+            )
+        if cell not in ("0", "1"):
+            listed = ", or name the column `labels` to list names." if len(names) == 1 else "."
+            raise DataError(f"{where}: label '{name}' is {cell!r}. Use 0 or 1{listed}")
+        if cell == "1":
             labels.append(name)
     return tuple(labels)
 

@@ -10,7 +10,7 @@ class UCM(TableReader):
     NAME = "ucm"
     LAYOUT = "Images/<scene>/<name>.tif (or .jpg, .png) and LandUse_Multilabeled.txt"
     TABLE = "LandUse_Multilabeled.txt"
-    FOLDER = "Images"
+    IMAGE_FOLDER = "Images"
     DELIMITER = "\t"
     LABELS = LAND_COVER
     IMAGES = 2100

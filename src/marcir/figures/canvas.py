@@ -1,11 +1,13 @@
 """The one way figures are begun and saved."""
 
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from marcir.errors import DependencyError
+from marcir.errors import needs
+from marcir.files import written_whole
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -18,13 +20,11 @@ def figure(path: str | Path, width: float, height: float) -> Iterator["Figure"]:
     Raises:
         DependencyError: Where matplotlib is not installed.
     """
-    try:
+    with needs("bench"):
         from matplotlib.figure import Figure
-    except ModuleNotFoundError as error:
-        raise DependencyError(
-            "matplotlib is not installed. Install it with: pip install 'marcir[bench]'"
-        ) from error
     drawn = Figure(figsize=(width, height), layout="constrained")
     yield drawn
-    Path(path).parent.mkdir(parents=True, exist_ok=True)
-    drawn.savefig(path, dpi=120, format="png")
+    with written_whole(Path(path)) as temporary, warnings.catch_warnings():
+        # A script that the font lacks is drawn as boxes.
+        warnings.filterwarnings("ignore", "Glyph .* missing from font", UserWarning)
+        drawn.savefig(temporary, dpi=120, format="png")

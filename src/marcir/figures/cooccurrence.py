@@ -2,38 +2,63 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from marcir.figures.canvas import figure
+from marcir.figures.texts import shortened, unmarked
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+# Inches: of a label while there is room, and of the whole map; above it labels get smaller.
+_LABEL, _LARGEST = 0.42, 24.0
+# Points of the largest and the smallest letters; below the smallest, not every label is named.
+_LETTERS, _SMALLEST = 9.0, 5.0
+# Labels up to which the cells hold numbers, and letters of a name that are drawn.
+_NUMBERED, _NAME = 25, 40
 
 
 def draw_cooccurrence(counts: np.ndarray, names: Sequence[str], path: str | Path) -> None:
     """Heat map: of the images with the row's label, the share that has the column's too.
+
+    Without any label it is one empty cell.
 
     Args:
         counts: Images that carry both of two labels; the diagonal counts a label alone. (L, L)
         names: Label names.
         path: Where the PNG goes.
     """
-    own = np.maximum(np.diag(counts), 1)[:, None]
-    shares = counts / own
-    side = max(4.0, 0.42 * len(names) + 2.0)
+    if not names:
+        counts, names = np.zeros((1, 1), dtype=np.int64), ["no label"]
+    own = np.diag(counts)
+    shares = counts / np.maximum(own, 1)[:, None]
+    side = min(max(4.0, _LABEL * len(names) + 2.0), _LARGEST)
     with figure(path, side + 1.2, side) as drawn:
         axes = drawn.subplots()
-        image = axes.imshow(shares, cmap="viridis", vmin=0, vmax=1)
-        axes.set_xticks(range(len(names)), names, rotation=60, ha="right", fontsize=9)
-        axes.set_yticks(
-            range(len(names)),
-            [f"{name} ({count})" for name, count in zip(names, np.diag(counts), strict=True)],
-            fontsize=9,
-        )
-        if len(names) <= 25:
-            for i, j in np.ndindex(shares.shape):
-                if counts[i, j]:
-                    colour = "black" if shares[i, j] > 0.6 else "white"
-                    axes.text(
-                        j, i, f"{100 * shares[i, j]:.0f}", ha="center", va="center", fontsize=7, color=colour
-                    )
+        image = axes.imshow(shares, cmap="viridis", vmin=0, vmax=1, interpolation="nearest")
+        _name_ticks(axes, names, own, room=72 * (side - 2) / len(names))
+        if len(names) <= _NUMBERED:
+            _write_numbers(axes, shares, counts)
         axes.set_title("Of the images with the row's label, % that also have the column's", fontsize=10)
         drawn.colorbar(image, shrink=0.8)
+
+
+def _name_ticks(axes: "Axes", names: Sequence[str], own: np.ndarray, room: float) -> None:
+    """Names beside rows and columns that are `room` points wide, as many as can be read."""
+    letters = min(_LETTERS, max(0.7 * room, _SMALLEST))
+    ticks = range(0, len(names), int(np.ceil(letters / (0.7 * room))))
+    shown = [unmarked(shortened(names[k], _NAME)) for k in ticks]
+    axes.set_xticks(ticks, shown, rotation=60, ha="right", fontsize=letters)
+    rows = [f"{name} ({own[k]})" for k, name in zip(ticks, shown, strict=True)]
+    axes.set_yticks(ticks, rows, fontsize=letters)
+
+
+def _write_numbers(axes: "Axes", shares: np.ndarray, counts: np.ndarray) -> None:
+    """Per cent in every cell that is not empty."""
+    for i, j in np.ndindex(shares.shape):
+        if counts[i, j]:
+            colour = "black" if shares[i, j] > 0.6 else "white"
+            text = f"{100 * shares[i, j]:.0f}"
+            axes.text(j, i, text, ha="center", va="center", fontsize=7, color=colour)

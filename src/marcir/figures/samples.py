@@ -6,6 +6,10 @@ from pathlib import Path
 import numpy as np
 
 from marcir.figures.canvas import figure
+from marcir.figures.texts import shortened, unmarked
+
+# Letters of a title that an image is wide.
+_LETTERS = 24
 
 
 def draw_samples(rows: Sequence[Sequence[np.ndarray]], titles: Sequence[str], path: str | Path) -> None:
@@ -18,13 +22,14 @@ def draw_samples(rows: Sequence[Sequence[np.ndarray]], titles: Sequence[str], pa
     """
     columns = max(len(row) for row in rows)
     with figure(path, 1.6 * columns, 1.85 * len(rows)) as drawn:
-        grid = drawn.subplots(len(rows), columns, squeeze=False)
-        for axes in grid.flat:
-            axes.set_axis_off()
-        for line, (row, title) in enumerate(zip(rows, titles, strict=True)):
-            for axes, image in zip(grid[line], row, strict=False):
+        lines = drawn.subfigures(len(rows), 1, squeeze=False)[:, 0]
+        for line, row, title in zip(lines, rows, titles, strict=True):
+            line.suptitle(unmarked(shortened(title, _LETTERS * columns)), fontsize=8, x=0.01, ha="left")
+            grid = line.subplots(1, columns, squeeze=False)[0]
+            for axes in grid:
+                axes.set_axis_off()
+            for axes, image in zip(grid, row, strict=False):
                 axes.imshow(displayable(image), cmap="gray")
-            grid[line, 0].set_title(title, fontsize=8, loc="left")
 
 
 def displayable(image: np.ndarray) -> np.ndarray:

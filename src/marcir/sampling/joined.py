@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import numpy as np
 from torch.utils.data import Sampler
 
-from marcir.checks import whole
+from marcir.checks import seed_number, whole
 from marcir.errors import ConfigError
 
 
@@ -28,7 +28,7 @@ class JoinedBatches(Sampler[list[int]], ABC):
         super().__init__()
         self.num_images = whole("num_images", num_images, least=0)
         self.batch_size = whole("batch_size", batch_size, least=1)
-        self.seed = whole("seed", seed, least=0)
+        self.seed = seed_number(seed)
         self.processes = whole("processes", processes, least=1)
         self.rank = whole("rank", rank, least=0)
         self.epoch = 0
@@ -53,7 +53,7 @@ class JoinedBatches(Sampler[list[int]], ABC):
 
     def __iter__(self) -> Iterator[list[int]]:
         # Seeded here and not at the first batch, so that a later `set_epoch` is for the next iteration.
-        rng = np.random.default_rng((self.seed, self.epoch))
+        rng = np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(self.epoch,)))
         return (batch[self.rank :: self.processes] for batch in self.joined(rng))
 
     @abstractmethod

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from marcir.checks import switch
 from marcir.errors import ConfigError
 from marcir.sampling.joined import JoinedBatches
 
@@ -41,9 +42,7 @@ class ShuffledBatches(JoinedBatches):
         drop_last: bool = True,
     ) -> None:
         super().__init__(num_images, batch_size, seed=seed, rank=rank, processes=processes)
-        if not isinstance(drop_last, bool):
-            raise ConfigError(f"drop_last = {drop_last!r}: must be True or False.")
-        self.drop_last = drop_last
+        self.drop_last = switch("drop_last", drop_last)
         last = num_images % batch_size
         if not drop_last and 0 < last < processes:
             raise ConfigError(

@@ -1,0 +1,39 @@
+"""Archives of images: read, split, pack and augment them, or generate one.
+
+The names are resolved on first use: reading images needs the packages of `marcir[train]`, importing this
+does not.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from marcir.data.archive import Archive as Archive
+    from marcir.data.augment import Augmentation as Augmentation
+    from marcir.data.scene_writing import write_scenes as write_scenes
+    from marcir.data.sources import ImageFiles as ImageFiles
+    from marcir.data.sources import PackedImages as PackedImages
+    from marcir.data.split import Split as Split
+    from marcir.data.split import draw_split as draw_split
+
+_PUBLIC = {
+    "Archive": "marcir.data.archive",
+    "Augmentation": "marcir.data.augment",
+    "ImageFiles": "marcir.data.sources",
+    "PackedImages": "marcir.data.sources",
+    "Split": "marcir.data.split",
+    "draw_split": "marcir.data.split",
+    "write_scenes": "marcir.data.scene_writing",
+}
+
+__all__ = [*_PUBLIC]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PUBLIC:
+        raise AttributeError(f"module 'marcir.data' has no attribute {name!r}")
+    return getattr(import_module(_PUBLIC[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_PUBLIC])

@@ -1,0 +1,160 @@
+"""Backbones of timm, with weights from nowhere, a local file or timm's hub."""
+
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import Tensor, nn
+
+from marcir.errors import ConfigError, did_you_mean
+from marcir.torchvision_shim import timm
+
+# How many keys an error names.
+_NAMED = 3
+
+
+@dataclass(frozen=True, eq=False)
+class Backbone:
+    """A network without its classifier.
+
+    Attributes:
+        network: Images to features. (B, C, S, S) -> (B, F)
+        features: Number of features, F.
+        mean: Of each band, as the weights expect it; of three bands alone.
+        std: Likewise.
+    """
+
+    network: nn.Module
+    features: int
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+
+
+def create_backbone(name: str, bands: int, size: int, weights: str = "none") -> Backbone:
+    """Make a backbone.
+
+    Args:
+        name: Any of timm's.
+        bands: Bands of the images.
+        size: Their side, for backbones that are made for one size.
+        weights: `none` (random, from torch's generator), `hub`, or a safetensors file in timm's keys; the
+            first layer is fitted to the number of bands as timm does it.
+
+    Raises:
+        ConfigError: For an unknown name, weights that are missing or do not fit.
+    """
+    if not timm.is_model(name):
+        raise ConfigError(f"encoder.backbone: timm has no '{name}'. {_nearest(name)}")
+    network = _create(name, bands, size, weights == "hub")
+    if weights not in ("none", "hub"):
+        _load(network, name, Path(weights))
+    config = network.pretrained_cfg
+    features = _features(network, name, bands, size)
+    return Backbone(network, features, tuple(config["mean"]), tuple(config["std"]))
+
+
+def _nearest(name: str) -> str:
+    hint = did_you_mean(name, timm.list_models())
+    return hint if hint.startswith("Did") else "See timm.list_models()."
+
+
+def _create(name: str, bands: int, size: int, pretrained: bool) -> Any:
+    known = timm.get_pretrained_cfg(name)
+    options: dict[str, Any] = {"img_size": size} if known is not None and known.fixed_input_size else {}
+    try:
+        with _silent_hub():
+            return timm.create_model(name, pretrained=pretrained, num_classes=0, in_chans=bands, **options)
+    except Exception as error:  # timm and the hub's libraries raise errors of many kinds
+        if not pretrained:
+            raise ConfigError(f"encoder.backbone '{name}': {_first_line(error)}") from error
+        raise ConfigError(
+            f"encoder.weights hub: the weights of '{name}' could not be fetched ({_first_line(error)}). "
+            "Give a local safetensors file instead: --encoder.weights FILE."
+        ) from error
+
+
+@contextmanager
+def _silent_hub() -> Iterator[None]:
+    """Without the hub's messages about each attempt: one clear line follows."""
+    logger = logging.getLogger("huggingface_hub")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+
+
+@torch.no_grad()
+def _features(network: Any, name: str, bands: int, size: int) -> int:
+    """Length of the pooled features; `num_features` is not always it: some have one more layer at the end."""
+    was_training = network.training
+    try:
+        found = network.eval()(torch.zeros(1, bands, size, size))
+    except (RuntimeError, AssertionError) as error:
+        raise ConfigError(
+            f"encoder.backbone '{name}' cannot read {bands} bands of {size} x {size}: {_first_line(error)}"
+        ) from error
+    network.train(was_training)
+    if found.ndim != 2:
+        raise ConfigError(
+            f"encoder.backbone '{name}' gives features of shape {tuple(found.shape)}, not (B, F)."
+        )
+    return int(found.shape[1])
+
+
+def _load(network: nn.Module, name: str, path: Path) -> None:
+    try:
+        found = load_file(path)
+    except FileNotFoundError:
+        raise ConfigError(
+            f"encoder.weights {path}: there is no such file. Give none, hub or a file."
+        ) from None
+    except (OSError, SafetensorError) as error:
+        raise ConfigError(
+            f"encoder.weights {path}: not a safetensors file ({_first_line(error)})."
+        ) from error
+    wanted = network.state_dict()
+    config: Any = network.pretrained_cfg
+    classifier = config.get("classifier") or ()
+    heads = (classifier,) if isinstance(classifier, str) else tuple(classifier)
+    found = {key: value for key, value in found.items() if not key.startswith(tuple(f"{h}." for h in heads))}
+    first = config.get("first_conv")
+    for layer in (first,) if isinstance(first, str) else tuple(first or ()):
+        key = f"{layer}.weight"
+        if key in found and key in wanted and found[key].ndim == 4:
+            found[key] = _fitted(found[key], wanted[key].shape[1])
+    wrong = [key for key in found if key in wanted and found[key].shape != wanted[key].shape]
+    _refuse(path, name, "lacks", wanted.keys() - found.keys())
+    _refuse(path, name, "has more:", found.keys() - wanted.keys())
+    _refuse(path, name, "has other shapes:", wrong)
+    network.load_state_dict(found)
+
+
+def _fitted(weight: Tensor, bands: int) -> Tensor:
+    """A first layer for another number of bands: colours are repeated, and their sum is kept."""
+    if weight.shape[1] == bands:
+        return weight
+    fitted: Tensor = timm.models.adapt_input_conv(bands, weight)
+    return fitted
+
+
+def _refuse(path: Path, name: str, how: str, keys: Any) -> None:
+    if keys:
+        ordered: Sequence[str] = sorted(keys)
+        more = f" and {len(ordered) - _NAMED} more" if len(ordered) > _NAMED else ""
+        raise ConfigError(
+            f"encoder.weights {path} does not fit the backbone '{name}': it {how} "
+            f"{', '.join(ordered[:_NAMED])}{more}."
+        )
+
+
+def _first_line(error: Exception) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0][:200] if lines else type(error).__name__

@@ -1,0 +1,75 @@
+"""The encoder: images to unit vectors."""
+
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import normalize
+
+from marcir.encoder.backbone import Backbone
+
+Embedding = Literal["projection", "backbone"]
+
+
+class Encoder(nn.Module):
+    """A backbone and a two-layer projection head (Readings R14 and R15).
+
+    Args:
+        backbone: Images to features.
+        dim: Length of the head's output, D.
+        embedding: What is compared: `projection`, the head's output, or `backbone`, its input.
+        mean: Of each band, for images in their unit range. (C,)
+        std: Likewise. (C,)
+    """
+
+    mean: Tensor
+    std: Tensor
+
+    def __init__(
+        self,
+        backbone: Backbone,
+        dim: int,
+        embedding: Embedding,
+        mean: tuple[float, ...],
+        std: tuple[float, ...],
+    ) -> None:
+        super().__init__()
+        self.backbone = backbone.network
+        self.features = backbone.features
+        self.embedding = embedding
+        self.head = nn.Sequential(
+            nn.Linear(backbone.features, backbone.features),
+            nn.ReLU(inplace=True),
+            nn.Linear(backbone.features, dim),
+        )
+        # Known from the model's configuration: not part of its weights.
+        self.register_buffer("mean", torch.tensor(mean).view(-1, 1, 1), persistent=False)
+        self.register_buffer("std", torch.tensor(std).view(-1, 1, 1), persistent=False)
+
+    @property
+    def dim(self) -> int:
+        """Length of an embedding, D."""
+        last = self.head[-1]
+        assert isinstance(last, nn.Linear)  # noqa: S101  # tells the type checker
+        return self.features if self.embedding == "backbone" else last.out_features
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Embeddings that the loss sees: the head's output at unit length. (B, C, S, S) -> (B, D)"""
+        return self.project(self.describe(images))
+
+    def describe(self, images: Tensor) -> Tensor:
+        """Features of images in their unit range. (B, C, S, S) -> (B, F)"""
+        features: Tensor = self.backbone((images - self.mean) / self.std)
+        return features
+
+    def project(self, features: Tensor) -> Tensor:
+        """The head's output at unit length, float32. (B, F) -> (B, D)"""
+        return normalize(self.head(features).float(), dim=1)
+
+    def embed(self, images: Tensor) -> Tensor:
+        """Embeddings that are stored and compared, at unit length, float32. (B, C, S, S) -> (B, D)"""
+        return self.compared(self.describe(images))
+
+    def compared(self, features: Tensor) -> Tensor:
+        """From features to what is stored and compared, at unit length, float32. (B, F) -> (B, D)"""
+        return normalize(features.float(), dim=1) if self.embedding == "backbone" else self.project(features)

@@ -1,0 +1,138 @@
+"""How well each label is found, from the most frequent to the rarest."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from textwrap import fill
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from marcir.errors import ConfigError
+from marcir.figures.canvas import figure
+from marcir.figures.series import GREY, REFERENCES, bar_look, check_series, draw_legend, series_styles
+from marcir.figures.texts import shortened, unmarked
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+BARS_A_PANEL, LABELS_A_PANEL = 150, 40  # more would be too thin, or their names too dense
+LEGEND, ROOM_FOR_A_NAME = 2.9, 0.8  # inches
+
+
+def draw_label_bars(
+    names: Sequence[str], counts: np.ndarray, series: Mapping[str, np.ndarray], path: str | Path
+) -> None:
+    """AP of each label, from the most frequent label of training to the rarest.
+
+    Bars are grouped by label; "chance" and "oracle" are lines across a group; a cross stands where a model
+    has no value (nan). The rarest third of the labels, rounded up, is shaded.
+
+    Args:
+        names: Label names. (L,)
+        counts: Training images that carry each label. (L,)
+        series: By model, the AP of each label in 0..1. (L,)
+        path: Where the PNG goes.
+
+    Raises:
+        ConfigError: Without labels or models, or where lengths differ.
+    """
+    check_series("label bars", series, len(names), "labels")
+    if len(counts) != len(names):
+        raise ConfigError(f"label bars: {len(counts)} counts for {len(names)} labels. Give one a label.")
+    # Reversed, so that of equally frequent labels the same ones are in the tail as in the `tail` score.
+    order = np.argsort(counts, kind="stable")[::-1]  # (L,)
+    panels = _panels(order, sum(name.lower() not in REFERENCES for name in series))
+    width, height = _bars_size(len(panels[0]), len(series))
+    with figure(path, width + LEGEND, height * len(panels) + 0.6) as drawn:
+        grid = drawn.subplots(len(panels), squeeze=False)[:, 0]
+        first = 0
+        for axes, labels in zip(grid, panels, strict=True):
+            _draw_bars(axes, {name: 100 * np.asarray(values)[labels] for name, values in series.items()})
+            _name_labels(
+                axes, [(names[label], int(counts[label])) for label in labels], width / len(panels[0])
+            )
+            axes.set_xlim(-0.6, len(panels[0]) - 0.4)
+            _shade_tail(axes, tail_start(len(names)) - first, len(labels))
+            first += len(labels)
+        drawn.suptitle(
+            "AP by label, most frequent first (images with the label)", fontsize=11, x=0.01, ha="left"
+        )
+        gaps = any(not np.isfinite(values).all() for values in series.values())
+        draw_legend(drawn, list(series), bars=True, gaps=gaps)
+
+
+def tail_start(labels: int) -> int:
+    """Where the rarest third of so many labels, ordered by count, begins; the third is rounded up.
+
+    >>> tail_start(17), tail_start(1)
+    (11, 0)
+    """
+    return labels - -(-labels // 3)
+
+
+def _panels(order: np.ndarray, bars: int) -> list[np.ndarray]:
+    """The labels, in as few rows of bars as stay readable."""
+    rows = max(-(-len(order) * bars // BARS_A_PANEL), -(-len(order) // LABELS_A_PANEL))
+    each = -(-len(order) // max(rows, 1))
+    return [order[start : start + each] for start in range(0, len(order), each)]
+
+
+def _bars_size(labels: int, series: int) -> tuple[float, float]:
+    """Inches of one row of bars; names that stand upright need more height."""
+    width = float(np.clip(max(0.28, 0.08 * series) * labels, 4.5, 11.5))
+    return width, 2.5 if width / labels >= ROOM_FOR_A_NAME else 3.1
+
+
+def _name_labels(axes: "Axes", labels: Sequence[tuple[str, int]], room: float) -> None:
+    """Write names and counts under the groups, level where each has enough inches of room."""
+    if room >= ROOM_FOR_A_NAME:
+        letters = int(12 * room)  # at 8 points
+        texts = [f"{fill(shortened(name, 24), letters)}\n({count:,})" for name, count in labels]
+        axes.set_xticks(range(len(texts)), map(unmarked, texts), fontsize=8)
+    else:
+        texts = [f"{shortened(name, 24)} ({count:,})" for name, count in labels]
+        axes.set_xticks(range(len(texts)), map(unmarked, texts), fontsize=8, rotation=45, ha="right")
+        axes.tick_params(axis="x", pad=1)
+
+
+def _draw_bars(axes: "Axes", values: Mapping[str, np.ndarray]) -> None:
+    from matplotlib.patheffects import withStroke
+
+    styles = series_styles(list(values))
+    models = [name for name in values if not styles[name].reference]
+    width = 0.84 / max(len(models), 1)
+    for place, name in enumerate(models):
+        x = np.arange(float(len(values[name]))) + (place - (len(models) - 1) / 2) * width
+        known = np.isfinite(values[name])
+        axes.bar(x[known], values[name][known], width, **bar_look(styles[name]))
+        axes.plot(x[~known], np.full(np.sum(~known), 2.5), "x", color=styles[name].colour, markersize=4)
+    for name in values.keys() - set(models):
+        x = np.arange(float(len(values[name])))
+        axes.hlines(
+            values[name],
+            x - 0.44,
+            x + 0.44,
+            color=GREY,
+            linestyle=styles[name].line,
+            linewidth=1.6,
+            path_effects=[withStroke(linewidth=3.2, foreground="white")],  # seen on every bar
+        )
+    axes.set_ylim(0, 103)
+    axes.set_ylabel("AP, %")
+    axes.grid(axis="y", alpha=0.3)
+    axes.set_axisbelow(True)
+
+
+def _shade_tail(axes: "Axes", start: int, labels: int) -> None:
+    if start < labels:
+        left = max(start, 0) - 0.5
+        axes.axvspan(left, labels - 0.5, color="#000000", alpha=0.08, zorder=0, linewidth=0)
+        # Over the axes, where no bar can reach it.
+        axes.annotate(
+            "tail: rarest third",
+            (left, 1),
+            xytext=(0, 3),
+            xycoords=axes.get_xaxis_transform(),
+            textcoords="offset points",
+            fontsize=8,
+        )

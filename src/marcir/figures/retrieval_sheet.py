@@ -1,0 +1,232 @@
+"""Queries beside their hits: what a ranking brings back, and how right it is."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from marcir.checks import fraction
+from marcir.errors import ConfigError
+from marcir.figures.canvas import figure
+from marcir.figures.samples import displayable
+from marcir.figures.texts import shortened, unmarked
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+SIDE, PITCH = 1.6, 1.86  # inches: an image's box, and the step to the next column
+ROW, CAPTION = 2.56, 0.32  # inches: the step to the next row, and what stands above its images
+MARGIN = 0.18  # inches: the outer edge
+LETTERS = 28  # of FONT in one column: 28 x 0.602 x 7 points = 1.64 inches
+LONGEST_SIDE = 512  # pixels of an image that are drawn; a box has 192
+FONT = "DejaVu Sans Mono"  # one width for all letters: text cut to LETTERS never meets the next column
+MARK_SIZE = 10
+
+
+@dataclass(frozen=True)
+class SheetHit:
+    """An image that a search found.
+
+    Attributes:
+        image: Bytes, floats or whole numbers, any number of bands. (H, W, C)
+        title: What stands above it, such as its file name.
+        similarity: Cosine with the query.
+        shared: Names of the labels it shares with the query.
+        overlap: Jaccard overlap J of its labels with the query's.
+    """
+
+    image: np.ndarray
+    title: str
+    similarity: float
+    shared: tuple[str, ...]
+    overlap: float
+
+
+@dataclass(frozen=True)
+class SheetRow:
+    """A query and its hits, best first.
+
+    Attributes:
+        image: Bytes, floats or whole numbers, any number of bands. (H, W, C)
+        title: What stands above it, such as its file name.
+        labels: Names of its labels.
+        hits: What the search found.
+    """
+
+    image: np.ndarray
+    title: str
+    labels: tuple[str, ...]
+    hits: tuple[SheetHit, ...]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """How a hit is framed and marked; frame style and mark say the same as the colour."""
+
+    mark: str
+    meaning: str
+    colour: str
+    line: str
+
+
+QUERY = Verdict("", "query", "#4d4d4d", "solid")
+MATCH = Verdict("●●", "J ≥ 0.8", "#1a9641", "solid")
+PARTIAL = Verdict("●○", "some shared labels", "#e66101", "dashed")
+MISS = Verdict("✕✕", "no shared label", "#d7191c", "dotted")
+
+
+def verdict(overlap: float) -> Verdict:
+    """The frame and mark of a hit: J >= 0.8, some shared labels (J > 0), none.
+
+    J as one division of counts meets the line exactly: 4 / 5 and 8 / 10 round to the same float as 0.8.
+
+    >>> [verdict(J).mark for J in (4 / 5, 0.79, 0.0)]
+    ['●●', '●○', '✕✕']
+    """
+    J = fraction("overlap", overlap)
+    if J >= 0.8:
+        return MATCH
+    return PARTIAL if J > 0 else MISS
+
+
+def label_lines(names: Sequence[str], letters: int, most: int) -> list[str]:
+    """Label names on at most so many lines; those without room are counted in the last one.
+
+    >>> label_lines(["bare soil", "buildings", "cars", "pavement"], letters=20, most=2)
+    ['bare soil,', 'buildings, +2 more']
+    """
+    lines = _packed(names, letters)
+    kept = len(names)
+    while len(lines) > most and kept:
+        kept -= 1
+        lines = _packed([*names[:kept], f"+{len(names) - kept} more"], letters)
+    return lines
+
+
+def draw_retrieval_sheet(rows: Sequence[SheetRow], path: str | Path) -> None:
+    """One row a query: the query at left, then its hits in order, framed and marked by their overlap.
+
+    Over a hit stand its rank, its mark and its title; under it the cosine, J, and the labels it shares
+    with the query.
+
+    Args:
+        rows: Queries and their hits; the rows may differ in length.
+        path: Where the PNG goes.
+
+    Raises:
+        ConfigError: Without queries or hits, or where an image or an overlap cannot be drawn.
+    """
+    _check(rows)
+    width = 2 * MARGIN + PITCH * (1 + max(len(row.hits) for row in rows)) - (PITCH - SIDE)
+    header = MARGIN + 0.2 * _legend_lines(width) + 0.06
+    height = header + ROW * len(rows) + MARGIN
+    with figure(path, width, height) as drawn:
+        # One pair of axes in inches for the whole sheet: hundreds of small ones would take half a minute.
+        drawn.set_layout_engine("none")
+        axes = drawn.add_axes((0, 0, 1, 1))
+        axes.set_axis_off()
+        _draw_legend(axes, width)
+        for line, row in enumerate(rows):
+            _draw_row(axes, row, header + ROW * line)
+        axes.set(xlim=(0, width), ylim=(height, 0))
+
+
+def _check(rows: Sequence[SheetRow]) -> None:
+    if not rows:
+        raise ConfigError("retrieval sheet: no queries. Choose at least one.")
+    for row in rows:
+        if not row.hits:
+            raise ConfigError(f"retrieval sheet: query '{row.title}' has no hits. Show at least one.")
+        items: list[SheetRow | SheetHit] = [row, *row.hits]
+        for item in items:
+            if item.image.ndim != 3 or not item.image.size:
+                raise ConfigError(
+                    f"retrieval sheet: image '{item.title}' has shape {item.image.shape}. "
+                    "Give height, width and bands, none of them 0."
+                )
+
+
+def _packed(names: Sequence[str], letters: int) -> list[str]:
+    lines: list[str] = []
+    for position, name in enumerate(names):
+        word = shortened(name, letters - 1) + ("," if position < len(names) - 1 else "")
+        if lines and len(lines[-1]) + 1 + len(word) <= letters:
+            lines[-1] += f" {word}"
+        else:
+            lines.append(word)
+    return lines
+
+
+def _draw_row(axes: "Axes", row: SheetRow, top: float) -> None:
+    labels = label_lines(row.labels, LETTERS, most=4) or ["no label"]
+    _draw_cell(axes, (0, top), row.image, QUERY, ("QUERY", row.title), labels)
+    for rank, hit in enumerate(row.hits, start=1):
+        judged = verdict(hit.overlap)
+        shared = label_lines(hit.shared, LETTERS, most=3) or ([MISS.meaning] if judged is MISS else [])
+        values = f"cos {hit.similarity:.3f}  J {hit.overlap:.3f}"
+        _draw_cell(axes, (rank, top), hit.image, judged, (str(rank), hit.title), [values, *shared])
+
+
+def _draw_cell(
+    axes: "Axes",
+    place: tuple[int, float],
+    image: np.ndarray,
+    judged: Verdict,
+    above: tuple[str, str],
+    below: Sequence[str],
+) -> None:
+    """Draw an image with its frame and texts; the place is a column and the top of the row in inches."""
+    column, top = place
+    left, upper = MARGIN + PITCH * column, top + CAPTION
+    over, title = above
+    _write(axes, left, upper - 0.17, over, va="baseline")
+    _write(axes, left + SIDE, upper - 0.18, judged.mark, va="baseline", ha="right", size=MARK_SIZE)
+    _write(axes, left, upper - 0.06, shortened(title, LETTERS), va="baseline")
+    _draw_image(axes, image, left, upper)
+    _draw_frame(axes, left, upper, SIDE, SIDE, judged)
+    _write(axes, left, upper + SIDE + 0.06, "\n".join(below), va="top", linespacing=1.2)
+
+
+def _write(axes: "Axes", x: float, y: float, text: str, **look: Any) -> None:
+    axes.text(x, y, unmarked(text), **{"family": FONT, "size": 7, **look})
+
+
+def _draw_image(axes: "Axes", image: np.ndarray, left: float, upper: float) -> None:
+    """The whole image, in its own proportions, in the middle of its box."""
+    step = max(1, max(image.shape[:2]) // LONGEST_SIDE)
+    pixels = image[::step, ::step]
+    if np.issubdtype(pixels.dtype, np.floating):
+        pixels = np.nan_to_num(pixels, posinf=0, neginf=0)  # no data is drawn as 0
+    high, wide = (SIDE * side / max(image.shape[:2]) for side in image.shape[:2])
+    x, y = left + (SIDE - wide) / 2, upper + (SIDE - high) / 2
+    axes.imshow(
+        displayable(pixels), cmap="gray", vmin=0, vmax=1, extent=(x, x + wide, y + high, y), aspect="auto"
+    )
+
+
+def _draw_frame(axes: "Axes", left: float, upper: float, wide: float, high: float, judged: Verdict) -> None:
+    from matplotlib.patches import Rectangle
+
+    frame = Rectangle(
+        (left, upper), wide, high, fill=False, edgecolor=judged.colour, linestyle=judged.line, linewidth=3
+    )
+    axes.add_patch(frame)
+
+
+def _legend_columns(width: float) -> int:
+    return max(1, min(4, int((width - 2 * MARGIN) / PITCH)))
+
+
+def _legend_lines(width: float) -> int:
+    return -(-4 // _legend_columns(width))
+
+
+def _draw_legend(axes: "Axes", width: float) -> None:
+    columns = _legend_columns(width)
+    for place, judged in enumerate((QUERY, MATCH, PARTIAL, MISS)):
+        left, upper = MARGIN + PITCH * (place % columns), MARGIN + 0.2 * (place // columns)
+        _draw_frame(axes, left, upper, 0.22, 0.12, judged)
+        _write(axes, left + 0.32, upper + 0.1, judged.mark, va="baseline", size=MARK_SIZE)
+        _write(axes, left + (0.54 if judged.mark else 0.32), upper + 0.09, judged.meaning, va="baseline")

@@ -1,0 +1,132 @@
+"""Are two models different? Resampled and randomised over queries."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from marcir.checks import seed_number
+from marcir.errors import DataError
+from marcir.metrics.scores import Scores
+
+RESAMPLES = 10_000
+CONFIDENCE = 0.95
+_DRAWN = 2**22  # query draws held at a time
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A bootstrap confidence interval of a mean over queries."""
+
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class ColumnComparison:
+    """One column of two models, over the queries that neither leaves out.
+
+    Attributes:
+        column: The column's name.
+        first: Mean of the first model.
+        second: Mean of the second model.
+        difference: Second minus first.
+        interval: 95 % bootstrap interval of the difference.
+        p: Two-sided p of the paired randomisation test: how often a difference at least as large appears
+            when the two values of every query change places by the toss of a coin; nan without queries.
+        queries: Number of queries.
+    """
+
+    column: str
+    first: float
+    second: float
+    difference: float
+    interval: Interval
+    p: float
+    queries: int
+
+
+def bootstrap_intervals(scores: Scores, seed: int = 0) -> dict[str, Interval]:
+    """95 % intervals of every column: queries are drawn again, with the gallery as it is."""
+    return {name: _bootstrap(_present(values), seed) for name, values in scores.per_query.items()}
+
+
+def compare_scores(first: Scores, second: Scores, seed: int = 0) -> list[ColumnComparison]:
+    """Compare two models query by query.
+
+    Raises:
+        DataError: Where they were not scored on the same queries, gallery and definitions.
+    """
+    if first.variants != second.variants:
+        raise DataError(f"they use different variants: {first.variants} and {second.variants}.")
+    if list(first) != list(second):
+        raise DataError(f"they have different columns: {', '.join(first)} and {', '.join(second)}.")
+    order = _matched(first.ids, second.ids)
+    if first.gallery != second.gallery:
+        raise DataError(f"their galleries differ: {first.gallery:,} and {second.gallery:,} images.")
+    return [_column(name, first.per_query[name], second.per_query[name][order], seed) for name in first]
+
+
+def _matched(first: tuple[str, ...], second: tuple[str, ...]) -> np.ndarray:
+    """Where each query of the first stands in the second. (Q,)"""
+    where = {image: position for position, image in enumerate(second)}
+    for ids, others, which in ((first, where.keys(), "first"), (second, set(first), "second")):
+        only = next((image for image in ids if image not in others), None)
+        if only is not None:
+            raise DataError(f"the query '{only}' is in the {which} alone. Score both on the same queries.")
+    return np.array([where[image] for image in first], dtype=np.int64)
+
+
+def _column(name: str, first: np.ndarray, second: np.ndarray, seed: int) -> ColumnComparison:
+    both = ~(np.isnan(first) | np.isnan(second))
+    difference = second[both] - first[both]
+    return ColumnComparison(
+        name,
+        _mean(first[both]),
+        _mean(second[both]),
+        _mean(difference),
+        _bootstrap(difference, seed),
+        _randomisation_p(difference, seed),
+        int(both.sum()),
+    )
+
+
+def _bootstrap(values: np.ndarray, seed: int) -> Interval:
+    if not len(values):
+        return Interval(float("nan"), float("nan"))
+    means = np.concatenate(
+        [
+            values[rng.integers(len(values), size=(draws, len(values)))].mean(1)
+            for rng, draws in _draws(len(values), seed)
+        ]
+    )
+    low, high = np.quantile(means, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
+    return Interval(float(low), float(high))
+
+
+def _randomisation_p(difference: np.ndarray, seed: int) -> float:
+    if not len(difference):
+        return float("nan")
+    reached = 0
+    least = abs(difference.sum()) - 1e-9
+    for rng, draws in _draws(len(difference), seed):
+        signs = 2 * rng.integers(2, size=(draws, len(difference)), dtype=np.int8) - 1
+        reached += int((np.abs(signs @ difference) >= least).sum())
+    return (1 + reached) / (1 + RESAMPLES)
+
+
+def _draws(queries: int, seed: int) -> Iterator[tuple[np.random.Generator, int]]:
+    """How many resamples to draw at a time, with memory bounded."""
+    rng = np.random.default_rng(seed_number(seed))
+    step = max(1, _DRAWN // queries)
+    for start in range(0, RESAMPLES, step):
+        yield rng, min(step, RESAMPLES - start)
+
+
+def _present(values: np.ndarray) -> np.ndarray:
+    present: np.ndarray = values[~np.isnan(values)]
+    return present
+
+
+def _mean(values: np.ndarray) -> float:
+    return float(values.mean()) if len(values) else float("nan")

@@ -1,0 +1,136 @@
+"""A trained model: images in, unit vectors out."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import Tensor
+
+from marcir.data.images import Form, read_image
+from marcir.data.resize import prepared, to_square
+from marcir.encoder.backbone import create_backbone
+from marcir.encoder.encoder import Encoder
+from marcir.errors import ConfigError, DataError
+from marcir.files import reason
+from marcir.stages.training.model_folder import ModelConfig
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+    AnyImage = str | Path | Image | np.ndarray
+
+_BATCH = 64
+
+
+class Model:
+    """A trained encoder with its preprocessing.
+
+    Args:
+        encoder: The network.
+        config: What it expects.
+        path: Where it was read from.
+    """
+
+    def __init__(self, encoder: Encoder, config: ModelConfig, path: Path) -> None:
+        self.encoder = encoder.eval().requires_grad_(False)
+        self.encoder.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # torch's stubs lack it
+        self.config, self.path = config, path
+
+    @property
+    def dim(self) -> int:
+        """Length of an embedding, D."""
+        return self.encoder.dim
+
+    def embed(self, images: "Sequence[AnyImage]", batch_size: int = _BATCH) -> np.ndarray:
+        """Unit vectors of images, float32. (N, D)
+
+        Args:
+            images: Paths, PIL images, or arrays (H, W), (H, W, C) of the type that the model was trained on.
+            batch_size: Images that are embedded at a time.
+
+        Raises:
+            DataError: For an image that cannot be read or has other bands.
+        """
+        if isinstance(images, str | Path):
+            raise ConfigError("embed: expected a list of images, found one. Write embed([image]).")
+        starts = range(0, len(images), batch_size)
+        parts = [self.embed_batch(self.stack(images[start : start + batch_size])) for start in starts]
+        return np.concatenate(parts) if parts else np.zeros((0, self.dim), np.float32)
+
+    def stack(self, images: "Sequence[AnyImage]") -> Tensor:
+        """Images at the side that they are first brought to. (B, C, S, S)"""
+        squares = [
+            to_square(self._fitted(image, k), self.config.packed_size) for k, image in enumerate(images)
+        ]
+        return torch.from_numpy(np.stack(squares)).permute(0, 3, 1, 2)
+
+    @torch.inference_mode()
+    def embed_batch(self, images: Tensor) -> np.ndarray:
+        """Unit vectors of a stack of square images in the source's type. (B, C, S, S) -> (B, D)"""
+        inputs = prepared(images, self.config.size).contiguous(memory_format=torch.channels_last)
+        vectors: np.ndarray = self.encoder.embed(inputs.to(self.encoder.mean.device)).cpu().numpy()
+        return vectors
+
+    def _fitted(self, image: "AnyImage", position: int) -> np.ndarray:
+        """An image as an array of the model's bands and type. (H, W, C)"""
+        if isinstance(image, str | Path):
+            where, pixels = Path(image), read_image(Path(image))
+        else:
+            where, pixels = Path(f"image {position}"), _as_array(image, position)
+        return Form(self.config.bands, np.dtype(self.config.dtype)).fit(pixels, where)
+
+
+def load_model(path: str | Path) -> Model:
+    """A model from the folder that `marcir train` wrote.
+
+    Raises:
+        ConfigError: Where it is no such folder, or its files do not belong together.
+    """
+    folder = Path(path)
+    config = read_model_config(folder)
+    backbone = create_backbone(config.backbone, config.bands, config.size)
+    encoder = Encoder(backbone, config.dim, config.embedding, config.mean, config.std)  # type: ignore[arg-type]
+    try:
+        encoder.load_state_dict(load_file(folder / "model.safetensors"))
+    except FileNotFoundError:
+        raise ConfigError(f"{folder}: model.safetensors is missing.") from None
+    except (OSError, SafetensorError, RuntimeError) as error:
+        raise ConfigError(
+            f"{folder}: model.safetensors does not belong to its config.json ({reason(error)})."
+        ) from error
+    return Model(encoder, config, folder)
+
+
+def read_model_config(folder: Path) -> ModelConfig:
+    """The `config.json` of a model folder."""
+    try:
+        content: dict[str, Any] = json.loads((folder / "config.json").read_text("utf-8"))
+        values = {each.name: content[each.name] for each in fields(ModelConfig)}
+    except FileNotFoundError:
+        raise ConfigError(
+            f"{folder}: not a model folder (no config.json). Make one with: marcir train --run {folder}"
+        ) from None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ConfigError(f"{folder}: config.json is not a model's ({error!r}).") from error
+    for name in ("mean", "std", "labels", "training_counts"):
+        values[name] = tuple(values[name])
+    return ModelConfig(**values)
+
+
+def _as_array(image: Any, position: int) -> np.ndarray:
+    """A PIL image or an array as (H, W, C)."""
+    if hasattr(image, "getbands"):  # PIL, without importing it
+        image = np.asarray(image if image.mode in ("L", "RGB", "I;16") else image.convert("RGB"))
+    if not isinstance(image, np.ndarray) or image.ndim not in (2, 3) or not image.size:
+        shape = getattr(image, "shape", type(image).__name__)
+        raise DataError(
+            f"image {position}: expected a path, a PIL image or an array (H, W, C), found {shape}."
+        )
+    pixels: np.ndarray = image[:, :, None] if image.ndim == 2 else image
+    return pixels

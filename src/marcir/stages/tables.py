@@ -1,0 +1,61 @@
+"""Tables as people read them: in a terminal and in Markdown."""
+
+import math
+import unicodedata
+from collections.abc import Sequence
+from typing import Any
+
+
+def percent(value: float, digits: int = 1) -> str:
+    """A share in percent with one decimal, or more.
+
+    >>> percent(0.8314), percent(float("nan"))
+    ('83.1', '-')
+    """
+    return "-" if math.isnan(value) else f"{100 * value:.{digits}f}"
+
+
+def plain(value: Any) -> Any:
+    """What JSON can hold: nan, also inside of mappings, as null.
+
+    >>> plain({"low": float("nan"), "high": 0.5})
+    {'low': None, 'high': 0.5}
+    """
+    if isinstance(value, dict):
+        return {name: plain(each) for name, each in value.items()}
+    return None if isinstance(value, float) and math.isnan(value) else value
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> str:
+    """Columns under each other: the first to the left, numbers to the right.
+
+    >>> print(aligned([["", "mAP"], ["chance", "66.6"]]))
+              mAP
+    chance   66.6
+    """
+    widths = [max(_width(cell) for cell in column) for column in zip(*rows, strict=True)]
+    lines = []
+    for cells in rows:
+        gaps = [" " * (width - _width(cell)) for cell, width in zip(cells, widths, strict=True)]
+        numbers = [f"   {gap}{cell}" for gap, cell in zip(gaps[1:], cells[1:], strict=True)]
+        lines.append(cells[0] + gaps[0] + "".join(numbers))
+    return "\n".join(lines)
+
+
+def _width(text: str) -> int:
+    """Columns of a terminal that a text takes: Chinese characters take two, combining marks none."""
+    wide = sum(unicodedata.east_asian_width(letter) in "WF" for letter in text)
+    return len(text) + wide - sum(unicodedata.combining(letter) > 0 for letter in text)
+
+
+def markdown(rows: Sequence[Sequence[str]]) -> str:
+    """A Markdown table; its first row is the header.
+
+    >>> print(markdown([["", "mAP"], ["a|b", "66.6"]]))
+    |  | mAP |
+    |---|---:|
+    | a\\|b | 66.6 |
+    """
+    lines = ["| " + " | ".join(cell.strip().replace("|", "\\|") for cell in row) + " |" for row in rows]
+    rule = "|---|" + "---:|" * (len(rows[0]) - 1)
+    return "\n".join([lines[0], rule, *lines[1:]])

@@ -1,0 +1,227 @@
+"""Train an encoder on a labelled archive, and leave a model folder."""
+
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from safetensors.torch import load_file
+
+from marcir.catalog import LOSSES, resolve
+from marcir.config import Config
+from marcir.encoder.encoder import Encoder
+from marcir.errors import DependencyError
+from marcir.stages.evaluate import Evaluation, LabelledEmbeddings, evaluate
+from marcir.stages.scores import retrieval_scores
+from marcir.stages.training.board import Board
+from marcir.stages.training.build import build_encoder, build_loss, build_untrained
+from marcir.stages.training.checkpoint import Checkpoints, Progress
+from marcir.stages.training.examples import AugmentedImages, Examples, FrozenFeatures
+from marcir.stages.training.loop import Trainer
+from marcir.stages.training.model_folder import ModelConfig, ModelFolder
+from marcir.stages.training.reporter import Reporter, duration
+from marcir.stages.training.task import Task, image_size, open_task
+from marcir.types import Embeddings
+
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
+
+_BATCH = 128
+
+
+def train(config: Config) -> Evaluation | None:
+    """Train, or go on with a run that was interrupted.
+
+    Returns:
+        The scores of the best model on the test images; None where the run was stopped before its end, and on
+        all processes but the first.
+
+    Raises:
+        MarcirError: For settings, data or checkpoints that cannot be used.
+    """
+    config = effective(config)
+    fabric = start_fabric(config)
+    folder = ModelFolder(config.folder)
+    if fabric.is_global_zero:
+        folder.claim(config)
+    fabric.barrier()
+    task = open_task(config, folder.split)
+    if fabric.is_global_zero and not folder.split.exists():
+        task.split.save(folder.split)
+    reporter = Reporter(config.train.epochs, fabric.is_global_zero)
+    _introduce(reporter, config, task)
+    trainer = _trainer(config, fabric, task, folder, reporter)
+    if trainer.resume():
+        _say_resumed(reporter, trainer.progress, config)
+    with _stopping_on_interrupt(trainer):
+        trainer.run()
+    if not trainer.done:
+        reporter.say(f"stopped and saved. To go on: marcir train {_command(config)}")
+        return None
+    if not fabric.is_global_zero:
+        return None
+    reporter.say(f"trained in {duration(trainer.progress.seconds)}; scoring the test images")
+    return _results(config, task, trainer, folder)
+
+
+def effective(config: Config) -> Config:
+    """The settings with nothing left to be decided: what is written beside the run."""
+    options = {**_loss_defaults(config.loss.name), **config.loss.options}
+    precision = config.train.precision
+    if precision == "auto":
+        precision = "bfloat16" if _bfloat16_is_native() else "float32"
+    return replace(
+        config,
+        data=replace(config.data, size=image_size(config.data), root=_absolute(config.data.root)),
+        loss=replace(config.loss, options=options),
+        train=replace(config.train, precision=precision),
+    )
+
+
+def start_fabric(config: Config) -> "Fabric":
+    """Devices and processes: one, several of this machine, or those of torchrun."""
+    try:
+        from lightning_fabric import Fabric
+    except ModuleNotFoundError as error:
+        raise DependencyError(
+            "lightning-fabric is not installed. Install it with: pip install 'marcir[train]'"
+        ) from error
+    local = int(os.environ.get("LOCAL_WORLD_SIZE", config.train.devices))
+    nodes = int(os.environ.get("WORLD_SIZE", local)) // local
+    fabric = Fabric(
+        accelerator="auto",
+        devices=local,
+        num_nodes=nodes,
+        strategy="ddp" if local * nodes > 1 else "auto",
+        precision="bf16-mixed" if config.train.precision == "bfloat16" else "32-true",
+    )
+    fabric.launch()
+    return fabric
+
+
+def _trainer(
+    config: Config, fabric: "Fabric", task: Task, folder: ModelFolder, reporter: Reporter
+) -> Trainer:
+    encoder = build_encoder(config.encoder, task, config.train.seed)
+    loss = build_loss(config, task)
+    examples: Examples
+    if config.encoder.frozen:
+        examples = FrozenFeatures(task, encoder, config)
+    else:
+        examples = AugmentedImages(task, config.train.seed)
+        if fabric.device.type == "cuda" and fabric.world_size > 1:
+            encoder = torch.nn.SyncBatchNorm.convert_sync_batchnorm(encoder)
+    torch.manual_seed(config.train.seed)  # whatever was drawn so far: dropout is the same for every loss
+    written = ModelConfig.of(config, task, encoder)
+    board = Board(folder.path, fabric.is_global_zero)
+
+    def on_epoch(progress: Progress) -> None:
+        folder.save_history(progress)
+        board.write(progress.history[-1])
+
+    return Trainer(
+        config,
+        fabric,
+        task,
+        encoder,
+        loss,
+        examples,
+        Checkpoints(folder.checkpoints, config.train.keep),
+        reporter,
+        on_best=lambda: folder.save_model(encoder, written),
+        on_epoch=on_epoch,
+    )
+
+
+def _results(config: Config, task: Task, trainer: Trainer, folder: ModelFolder) -> Evaluation:
+    """Score the best weights on the test images, beside the same backbone untrained."""
+    positions = task.positions("test")
+    encoder, written = trainer.encoder, ModelConfig.of(config, task, trainer.encoder)
+    encoder.load_state_dict(load_file(folder.path / "model.safetensors"))
+    encoder.eval()
+    ids = tuple(task.archive.ids[position] for position in positions)
+    labels = task.archive.labels[positions]
+    vectors = embed_positions(encoder, trainer.examples, positions)
+    untrained = build_untrained(config.encoder, task, config.train.seed).to(encoder.mean.device).eval()
+    before = embed_positions(untrained, AugmentedImages(task, config.train.seed), positions)
+    evaluation = evaluate(
+        folder.path.name,
+        LabelledEmbeddings(Embeddings(ids, vectors.numpy()), labels, task.archive.vocabulary),
+        training_counts=written.training_counts,
+        more={"untrained": retrieval_scores(before, labels, ids=ids, per_label=False)},
+        seed=config.train.seed,
+    )
+    folder.save_results(evaluation, written, trainer.progress)
+    return evaluation
+
+
+@torch.inference_mode()
+def embed_positions(encoder: Encoder, examples: Examples, positions: list[int]) -> torch.Tensor:
+    """Embeddings of images of the archive, float32, on the CPU. (N, D)"""
+    starts = range(0, len(positions), _BATCH)
+    return torch.cat([examples.embed(encoder, positions[s : s + _BATCH]).float().cpu() for s in starts])
+
+
+@contextmanager
+def _stopping_on_interrupt(trainer: Trainer) -> Iterator[None]:
+    """The first Ctrl-C ends the step and saves; the second one ends at once."""
+
+    def stop(*_: Any) -> None:
+        if trainer.stopping:
+            raise KeyboardInterrupt
+        trainer.stopping = True
+        trainer.reporter.say("stopping after this step (once more to stop at once) ...")
+
+    before = signal.signal(signal.SIGINT, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _introduce(reporter: Reporter, config: Config, task: Task) -> None:
+    sizes = " / ".join(f"{len(task.positions(part)):,}" for part in ("train", "validation", "test"))
+    reporter.say(
+        f"{task.archive.name}: {len(task.archive):,} images ({sizes} to train / validate / test), "
+        f"{len(task.archive.vocabulary)} labels; {config.encoder.backbone} at {task.size} px, "
+        f"{config.loss.name}, {config.train.precision}"
+    )
+    for problem in task.source.broken.values():
+        reporter.say(f"skipped {problem}")
+    if len(task.positions("validation")) < 2:
+        reporter.warn("there are no validation images: the last epoch's weights are kept, not the best.")
+
+
+def _say_resumed(reporter: Reporter, progress: Progress, config: Config) -> None:
+    at = f"epoch {progress.epoch + 1}" + (f", step {progress.step + 1}" if progress.step else "")
+    over = "already trained to its end" if progress.epoch >= config.train.epochs else f"going on with {at}"
+    reporter.say(f"{config.folder}: {over}")
+
+
+def _command(config: Config) -> str:
+    """The arguments to go on with: as they were given, or the settings beside the run."""
+    given = sys.argv[2:] if len(sys.argv) > 2 and sys.argv[1] == "train" else []
+    return " ".join(given) or f"--config {config.folder / 'config.yaml'} --run {config.folder}"
+
+
+def _loss_defaults(name: str) -> dict[str, Any]:
+    from marcir.catalog import loss_options
+
+    resolve("loss", name, LOSSES)
+    return loss_options(name)
+
+
+def _absolute(root: str | None) -> str | None:
+    return None if root is None else str(Path(root).absolute())
+
+
+def _bfloat16_is_native() -> bool:
+    """Whether bfloat16 is in the hardware; emulated, it is slower than float32."""
+    if torch.cuda.is_available():
+        return bool(torch.cuda.is_bf16_supported(including_emulation=False))
+    return bool(torch.cpu._is_avx512_bf16_supported())

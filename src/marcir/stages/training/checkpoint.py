@@ -1,0 +1,166 @@
+"""Everything that a run needs to go on exactly where it was, written whole or not at all."""
+
+import json
+import os
+import shutil
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from marcir.errors import TrainingError
+from marcir.files import reason
+
+_TENSORS, _NUMBERS = "state.safetensors", "state.json"
+
+
+@dataclass
+class Progress:
+    """Where a run stands.
+
+    Attributes:
+        epoch: The epoch that is being trained, from 0.
+        step: Batches of it that are done.
+        loss_sum: Sum of their losses.
+        best: The best validation score so far.
+        best_epoch: When it was reached.
+        seconds: Time spent so far.
+        history: One row an epoch.
+    """
+
+    epoch: int = 0
+    step: int = 0
+    loss_sum: float = 0.0
+    best: float | None = None
+    best_epoch: int | None = None
+    seconds: float = 0.0
+    history: list[dict[str, Any]] = field(default_factory=list)
+
+
+class Checkpoints:
+    """The checkpoints of a run: `last/` in its folder.
+
+    Args:
+        folder: Where they are.
+        keep: How many are kept.
+    """
+
+    def __init__(self, folder: Path, keep: int) -> None:
+        self.folder, self.keep = folder, keep
+
+    def save(self, progress: Progress, encoder: nn.Module, loss: nn.Module, optimiser: Optimizer) -> Path:
+        """Write a checkpoint beside the others, then rename it and remove the oldest.
+
+        Raises:
+            TrainingError: Where it cannot be written; the last good one stays.
+        """
+        name = f"epoch-{progress.epoch:05d}-step-{progress.step:07d}"
+        temporary, final = self.folder / f".{name}.part", self.folder / name
+        try:
+            shutil.rmtree(temporary, ignore_errors=True)
+            temporary.mkdir(parents=True)
+            tensors, groups = _state(encoder, loss, optimiser)
+            (temporary / _TENSORS).write_bytes(save(tensors))
+            (temporary / _NUMBERS).write_text(
+                json.dumps({"progress": asdict(progress), "optimiser": groups}), "utf-8"
+            )
+            for file in temporary.iterdir():
+                _sync(file)
+            shutil.rmtree(final, ignore_errors=True)
+            temporary.rename(final)
+            _sync(self.folder)
+        except (OSError, SafetensorError) as error:
+            shutil.rmtree(temporary, ignore_errors=True)
+            raise TrainingError(
+                f"{final}: cannot be written ({reason(error)}). The checkpoints before it are untouched: "
+                "make room and start the same command again."
+            ) from error
+        for old in self._all()[: -self.keep]:
+            shutil.rmtree(old, ignore_errors=True)
+        return final
+
+    def load(self, encoder: nn.Module, loss: nn.Module, optimiser: Optimizer) -> Progress | None:
+        """Go back to the newest checkpoint that can be read; None where there is none.
+
+        Raises:
+            TrainingError: Where there are some, but none can be read or fits.
+        """
+        problems = []
+        for path in reversed(self._all()):
+            try:
+                tensors = load_file(path / _TENSORS)
+                numbers = json.loads((path / _NUMBERS).read_text("utf-8"))
+                progress = Progress(**numbers["progress"])
+            except (OSError, SafetensorError, ValueError, KeyError, TypeError) as error:
+                problems.append(f"{path} ({reason(error)})")
+                continue
+            try:
+                _restore(tensors, numbers["optimiser"], encoder, loss, optimiser)
+            except (RuntimeError, KeyError, ValueError) as error:
+                raise TrainingError(
+                    f"{path}: a checkpoint of another model, loss or label set ({reason(error)}). "
+                    "Use another --run."
+                ) from error
+            return progress
+        if problems:
+            raise TrainingError(
+                f"no checkpoint can be read: {'; '.join(problems)}. Remove them to start anew."
+            )
+        return None
+
+    def _all(self) -> list[Path]:
+        return sorted(self.folder.glob("epoch-*-step-*"))
+
+
+def _state(
+    encoder: nn.Module, loss: nn.Module, optimiser: Optimizer
+) -> tuple[dict[str, Tensor], list[dict[str, Any]]]:
+    """All tensors under one name each, and the optimiser's numbers."""
+    tensors = {f"encoder.{name}": value for name, value in encoder.state_dict().items()}
+    tensors |= {f"loss.{name}": value for name, value in loss.state_dict().items()}
+    kept = optimiser.state_dict()
+    for index, values in kept["state"].items():
+        tensors |= {f"optimiser.{index}.{name}": torch.as_tensor(value) for name, value in values.items()}
+    tensors["random"] = torch.get_rng_state()
+    if torch.cuda.is_available():
+        tensors["random.cuda"] = torch.cuda.get_rng_state()
+    # Copies: safetensors refuses tensors that share memory or are not in their plain order.
+    return {name: value.detach().cpu().contiguous().clone() for name, value in tensors.items()}, kept[
+        "param_groups"
+    ]
+
+
+def _restore(
+    tensors: dict[str, Tensor],
+    groups: list[dict[str, Any]],
+    encoder: nn.Module,
+    loss: nn.Module,
+    optimiser: Optimizer,
+) -> None:
+    encoder.load_state_dict(_below("encoder.", tensors))
+    loss.load_state_dict(_below("loss.", tensors))
+    state: dict[int, dict[str, Tensor]] = {}
+    for key, value in _below("optimiser.", tensors).items():
+        index, name = key.split(".", 1)
+        state.setdefault(int(index), {})[name] = value
+    optimiser.load_state_dict({"state": state, "param_groups": groups})
+    torch.set_rng_state(tensors["random"])
+    if torch.cuda.is_available() and "random.cuda" in tensors:
+        torch.cuda.set_rng_state(tensors["random.cuda"])
+
+
+def _below(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

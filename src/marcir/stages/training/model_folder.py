@@ -1,0 +1,203 @@
+"""The folder that a training run leaves: weights, configuration, history, scores and a model card."""
+
+import csv
+import io
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from safetensors.torch import save
+
+import marcir
+from marcir.config import Config, read_yaml
+from marcir.encoder.encoder import Encoder
+from marcir.errors import ConfigError
+from marcir.figures.history import draw_history
+from marcir.files import written_whole
+from marcir.stages.data import MARGIN
+from marcir.stages.evaluate import Evaluation
+from marcir.stages.tables import markdown
+from marcir.stages.training.checkpoint import Progress
+from marcir.stages.training.task import Task
+
+# Settings that do not change what is learned.
+NEUTRAL = frozenset({"data.cache", "train.keep", "train.checkpoint_minutes"})
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """What a model needs to know to embed images: `config.json`.
+
+    Attributes:
+        marcir: The package's version.
+        backbone: timm's name.
+        bands: Bands of the images.
+        size: Side of the images that the network sees.
+        packed_size: Side that images are first brought to.
+        dtype: Type of the pixels.
+        mean: Of each band, in unit range.
+        std: Of each band.
+        dim: Length of the head's output.
+        embedding: What is compared: projection or backbone.
+        labels: Names of the labels.
+        training_counts: Training images of each label.
+        loss: The loss and its options.
+        dataset: What it was trained on.
+        split_checksum: Fingerprint of the label table that was split.
+    """
+
+    marcir: str
+    backbone: str
+    bands: int
+    size: int
+    packed_size: int
+    dtype: str
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+    dim: int
+    embedding: str
+    labels: tuple[str, ...]
+    training_counts: tuple[int, ...]
+    loss: dict[str, Any]
+    dataset: str
+    split_checksum: str
+
+    @classmethod
+    def of(cls, config: Config, task: Task, encoder: Encoder) -> "ModelConfig":
+        """The configuration of a run's model."""
+        return cls(
+            marcir=marcir.__version__,
+            backbone=config.encoder.backbone,
+            bands=task.source.bands,
+            size=task.size,
+            packed_size=round(MARGIN * task.size),
+            dtype=str(task.source.dtype),
+            mean=tuple(encoder.mean.flatten().tolist()),
+            std=tuple(encoder.std.flatten().tolist()),
+            dim=config.encoder.dim,
+            embedding=config.encoder.embedding,
+            labels=task.archive.vocabulary.names,
+            training_counts=tuple(task.statistics.label_counts.tolist()),
+            loss=config.nested()["loss"],
+            dataset=config.data.name,
+            split_checksum=task.split.label_checksum,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class ModelFolder:
+    """The files of a run.
+
+    Attributes:
+        path: The folder.
+    """
+
+    path: Path
+
+    @property
+    def split(self) -> Path:
+        """The split that the run uses."""
+        return self.path / "split.json"
+
+    @property
+    def checkpoints(self) -> Path:
+        """What a run needs to go on."""
+        return self.path / "last"
+
+    def claim(self, config: Config) -> None:
+        """Write the settings, or check that they are those of the run that is here.
+
+        Raises:
+            ConfigError: Names the first setting that differs.
+        """
+        file = self.path / "config.yaml"
+        if file.exists():
+            ours, theirs = config.flat(), Config.of(read_yaml(file)).flat()
+            for name in [*theirs, *(name for name in ours if name not in theirs)]:
+                if name not in NEUTRAL and ours.get(name) != theirs.get(name):
+                    raise ConfigError(
+                        f"{self.path} was trained with {name} = {theirs.get(name)}, now it is "
+                        f"{ours.get(name)}. Use another --run, or the same settings to go on."
+                    )
+            return
+        if self.path.exists() and any(self.path.iterdir()):
+            raise ConfigError(f"{self.path}: the folder is not empty and is no run. Use another --run.")
+        import yaml
+
+        self._write("config.yaml", yaml.safe_dump(config.nested(), sort_keys=False))
+
+    def save_model(self, encoder: Encoder, config: ModelConfig) -> None:
+        """Write weights and configuration."""
+        tensors = {
+            name: value.detach().cpu().contiguous().clone() for name, value in encoder.state_dict().items()
+        }
+        with written_whole(self.path / "model.safetensors") as temporary:
+            temporary.write_bytes(save(tensors, {"format": "pt"}))  # `save_file` would hide it from others
+        self._write("config.json", json.dumps(asdict(config), indent=1, ensure_ascii=False) + "\n")
+
+    def save_history(self, progress: Progress) -> None:
+        """Write `history.csv`."""
+        columns = list(dict.fromkeys(name for row in progress.history for name in row))
+        text = io.StringIO(newline="")
+        writer = csv.DictWriter(text, columns, restval="", lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(progress.history)
+        self._write("history.csv", text.getvalue())
+
+    def save_results(self, evaluation: Evaluation, config: ModelConfig, progress: Progress) -> None:
+        """Write test scores, the curves of the history and the model card."""
+        evaluation.save_json(self.path / "metrics.json")
+        draw_history(progress.history, self.path / "history.png")
+        self._write("README.md", model_card(evaluation, config, progress))
+
+    def _write(self, name: str, text: str) -> None:
+        with written_whole(self.path / name) as temporary:
+            temporary.write_text(text, "utf-8")
+
+
+def model_card(evaluation: Evaluation, config: ModelConfig, progress: Progress) -> str:
+    """A model card in the conventions of the Hugging Face hub."""
+    options = ", ".join(f"{name} = {value}" for name, value in config.loss.items() if name != "name")
+    best = progress.best_epoch + 1 if progress.best_epoch is not None else progress.epoch
+    return "\n".join(
+        [
+            "---",
+            "library_name: marcir",
+            "pipeline_tag: image-feature-extraction",
+            "tags: [remote-sensing, image-retrieval, multi-label]",
+            "---",
+            "",
+            f"# {config.backbone} trained on {config.dataset} with {config.loss['name']}",
+            "",
+            f"Turns an image of {config.bands} bands into a unit vector of {_dimension(config)} numbers; "
+            f"similar images have a high cosine. Trained with marcir {config.marcir} and the loss "
+            f"`{config.loss['name']}`{f' ({options})' if options else ''} at {config.size} x {config.size} "
+            f"pixels; epoch {best} of {progress.epoch} was best on the validation images.",
+            "",
+            "```python",
+            "import marcir",
+            "",
+            'model = marcir.load_model("THIS FOLDER")',
+            'vectors = model.embed(["one.jpg", "two.tif"])',
+            "```",
+            "",
+            "## Scores on the test images",
+            "",
+            markdown(evaluation.rows()),
+            "",
+            *evaluation.notes(),
+            "",
+            f"## Labels\n\n{', '.join(config.labels)}",
+            "",
+            "## Limits",
+            "",
+            "The scores are of one archive, one split and one seed. Images from other sensors, resolutions "
+            "or regions than the training images may be embedded poorly.",
+            "",
+        ]
+    )
+
+
+def _dimension(config: ModelConfig) -> str:
+    return str(config.dim) if config.embedding == "projection" else "the backbone's"

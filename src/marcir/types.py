@@ -1,0 +1,134 @@
+"""Records that travel between stages; each can be saved and loaded."""
+
+import lzma
+import tokenize
+import zipfile
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from marcir.errors import DataError, needs
+from marcir.files import reason, written_whole
+
+PARQUET = (".parquet", ".pq")
+# What numpy and zip archives raise on damaged files.
+_DAMAGE = (OSError, ValueError, KeyError, TypeError, EOFError, MemoryError, RuntimeError, SyntaxError)
+_DAMAGE_OF_BYTES = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, tokenize.TokenError)
+
+
+@dataclass(frozen=True, eq=False)
+class Embeddings:
+    """Images as vectors.
+
+    Attributes:
+        ids: One id an image; no id stands twice.
+        vectors: One row of finite floats an image, not all zero. (N, D)
+
+    Raises:
+        DataError: Where they are anything else; names the id.
+    """
+
+    ids: tuple[str, ...]
+    vectors: np.ndarray
+
+    def __post_init__(self) -> None:
+        if self.vectors.ndim != 2 or self.vectors.dtype.kind != "f" or len(self.ids) != len(self.vectors):
+            raise DataError(
+                f"expected one vector of floats an id, found vectors {self.vectors.shape} of "
+                f"{self.vectors.dtype} and {len(self.ids)} ids."
+            )
+        seen: set[str] = set()
+        for image in self.ids:
+            if image in seen:
+                raise DataError(f"the id '{image}' stands twice. Keep one.")
+            seen.add(image)
+        self._check_vectors()
+
+    def _check_vectors(self) -> None:
+        for row in np.flatnonzero(~np.isfinite(self.vectors).all(1)):
+            raise DataError(
+                f"the vector of '{self.ids[row]}' has values that are not finite. Embed that image again."
+            )
+        for row in np.flatnonzero(~self.vectors.any(1)):
+            raise DataError(
+                f"the vector of '{self.ids[row]}' is all zeros and has no direction. Leave it out."
+            )
+
+    def save(self, path: str | Path) -> None:
+        """Write an .npz file, or Parquet where the name says so; whole or not at all."""
+        path = Path(path)
+        with written_whole(path) as temporary, temporary.open("wb") as file:
+            if path.suffix.lower() in PARQUET:
+                _write_parquet(file, self.ids, self.vectors)
+            else:
+                np.savez(file, ids=np.array(self.ids, dtype=np.str_), vectors=self.vectors)
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Embeddings":
+        """Read `ids` and `vectors` from an .npz or a Parquet file.
+
+        Raises:
+            DataError: Where the file is missing or is something else, an id stands twice, or a vector has no
+                direction.
+        """
+        path = Path(path)
+        try:
+            ids, vectors = _read_parquet(path) if path.suffix.lower() in PARQUET else _read_npz(path)
+        except FileNotFoundError:
+            raise DataError(
+                f"{path}: there is no such file. Make it with: marcir embed, or "
+                "numpy.savez(path, ids=..., vectors=...)"
+            ) from None
+        except (*_DAMAGE, *_DAMAGE_OF_BYTES) as error:
+            raise DataError(
+                f"{path}: expected `ids` and `vectors` in .npz or Parquet ({reason(error)})."
+            ) from error
+        try:
+            return cls(ids, vectors)
+        except DataError as error:
+            raise DataError(f"{path}: {error}") from None
+
+
+def _read_npz(path: Path) -> tuple[tuple[str, ...], np.ndarray]:
+    with path.open("rb") as file:
+        if file.read(2) != b"PK":
+            raise ValueError("this is no .npz archive")
+        file.seek(0)
+        with np.load(file, allow_pickle=False) as content:  # object arrays are refused: they could run code
+            ids, vectors = content["ids"], content["vectors"]
+    if ids.ndim != 1 or ids.dtype.kind not in "Uiu":
+        raise ValueError(f"ids are {ids.dtype} of shape {ids.shape}; save them as a list of strings")
+    native = vectors.astype(vectors.dtype.newbyteorder("="), copy=False)
+    return tuple(str(image) for image in ids.tolist()), native
+
+
+def _read_parquet(path: Path) -> tuple[tuple[str, ...], np.ndarray]:
+    with needs("store"):
+        from pyarrow import ArrowException, compute, parquet, types
+    try:
+        table = parquet.read_table(path, columns=["ids", "vectors"])
+    except ArrowException as error:
+        raise ValueError(reason(error)) from error
+    ids, rows = table["ids"], table["vectors"]
+    if not (types.is_string(ids.type) or types.is_large_string(ids.type) or types.is_integer(ids.type)):
+        raise ValueError(f"ids are {ids.type}; save them as strings")
+    if not (
+        types.is_list(rows.type) or types.is_large_list(rows.type) or types.is_fixed_size_list(rows.type)
+    ):
+        raise ValueError(f"vectors are {rows.type}; save them as lists of floats")
+    lengths = compute.unique(compute.list_value_length(rows)).to_pylist()
+    if ids.null_count or rows.null_count or len(lengths) > 1:
+        raise ValueError("a missing id, or vectors that are missing or of different lengths")
+    values = np.asarray(rows.combine_chunks().flatten())
+    return tuple(str(image) for image in ids.to_pylist()), values.reshape(len(ids), *(lengths or [0]))
+
+
+def _write_parquet(file: Any, ids: tuple[str, ...], vectors: np.ndarray) -> None:
+    with needs("store"):
+        import pyarrow
+        from pyarrow import parquet
+    rows = pyarrow.FixedSizeListArray.from_arrays(pyarrow.array(vectors.ravel()), vectors.shape[1])
+    parquet.write_table(pyarrow.table({"ids": pyarrow.array(ids, pyarrow.string()), "vectors": rows}), file)
