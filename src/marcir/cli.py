@@ -1,11 +1,12 @@
 """The command line: parse, print, answer; no maths. `marcir --help` imports neither torch nor numpy."""
 
 import argparse
+import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from marcir import __version__
 from marcir.errors import MarcirError, did_you_mean
@@ -176,11 +177,8 @@ def _export(parser: Parser, arguments: Sequence[str]) -> None:
 
 
 def _evaluate(parser: Parser, arguments: Sequence[str]) -> None:
-    parser.add_argument("--embeddings", metavar="NPZ", help="ids and vectors (.npz or .parquet)")
-    parser.add_argument("--labels", metavar="CSV", help="label table; ids are its first column")
-    parser.add_argument("--gallery-embeddings", metavar="NPZ", help="a gallery other than the queries")
-    parser.add_argument("--gallery-labels", metavar="CSV", help="its label table")
-    parser.add_argument("--name", help="what the model is called (default: the file's name)")
+    _add_evaluated(parser)
+    parser.add_argument("--name", help="what the model is called (default: the name of its file)")
     parser.add_argument("--json", metavar="OUT", help="write scores, also query by query, for marcir compare")
     parser.add_argument("--markdown", metavar="OUT", help="write the tables")
     parser.add_argument("--figures", metavar="DIR", help="draw curves and labels")
@@ -191,28 +189,34 @@ def _evaluate(parser: Parser, arguments: Sequence[str]) -> None:
     parser.add_argument("--ap", default="sum", help="the Jaccard mAPs: sum (default) or trapezoid")
     parser.add_argument("--seed", type=int, default=0, help="of chance and intervals (default 0)")
     options = parser.parse(arguments)
-    if options.embeddings is None or options.labels is None:
-        parser.error("needs --embeddings and --labels")
-    if (options.gallery_embeddings is None) != (options.gallery_labels is None):
-        parser.error("--gallery-embeddings and --gallery-labels go together")
-    if (options.images or options.query) and not options.figures:
-        parser.error("--images and --query need --figures, the folder where pictures go")
-    if options.query and not options.images:
-        parser.error("--query needs --images, the folder of the images")
-    from marcir.stages.evaluate import evaluate
-    from marcir.stages.labelled import read_judged
-
-    queries, gallery = read_judged(
-        options.embeddings, options.labels, options.gallery_embeddings, options.gallery_labels
-    )
+    _check_evaluated(parser, options)
     variants = {"ideal": options.ideal, "wap": options.wap, "ap": options.ap}
-    name = options.name or Path(options.embeddings).stem
-    if options.images:  # first: a wrong id or folder is told before the long work
-        from marcir.stages.evaluation_figures import draw_hits
+    if options.model is not None:
+        from marcir.stages.evaluate_model import evaluate_model
 
-        out = Path(options.figures) / "hits.png"
-        draw_hits(queries, gallery, options.images, out, chosen=options.query, seed=options.seed)
-    done = evaluate(name, queries, gallery, variants=variants, seed=options.seed)
+        found = evaluate_model(
+            options.model,
+            options.dataset,
+            options.root,
+            options.labels,
+            part=options.part,
+            name=options.name,
+            variants=variants,
+            seed=options.seed,
+        )
+        done, queries, gallery, notes = found.evaluation, found.queries, None, found.notes
+        _draw_hits(options, queries, gallery, options.images or (options.query and found.root))
+    else:
+        from marcir.stages.evaluate import evaluate
+        from marcir.stages.labelled import read_judged
+
+        queries, gallery = read_judged(
+            options.embeddings, options.labels, options.gallery_embeddings, options.gallery_labels
+        )
+        # First: a wrong id or folder is told before the long work.
+        _draw_hits(options, queries, gallery, options.images)
+        name = options.name or Path(options.embeddings).stem
+        done, notes = evaluate(name, queries, gallery, variants=variants, seed=options.seed), ()
     if options.json is not None:
         done.save_json(options.json)
     if options.markdown is not None:
@@ -221,7 +225,51 @@ def _evaluate(parser: Parser, arguments: Sequence[str]) -> None:
         from marcir.stages.evaluation_figures import draw_evaluation
 
         draw_evaluation(done, options.figures)
-    print(done)
+    print(done, *notes, sep="\n")
+
+
+def _add_evaluated(parser: Parser) -> None:
+    """What is scored: embeddings of any model, or a model of ours on an archive."""
+    parser.add_argument("--embeddings", metavar="NPZ", help="ids and vectors (.npz or .parquet)")
+    parser.add_argument("--labels", metavar="CSV", help="label table; ids are its first column")
+    parser.add_argument("--gallery-embeddings", metavar="NPZ", help="a gallery other than the queries")
+    parser.add_argument("--gallery-labels", metavar="CSV", help="its label table")
+    parser.add_argument("--model", metavar="RUN", help="instead of embeddings: a folder of marcir train")
+    parser.add_argument(
+        "--dataset", metavar="NAME", help="with --model: manifest (your own), ucm, scenes ..."
+    )
+    parser.add_argument("--root", metavar="DIR", help="with --model: the archive's folder")
+    parser.add_argument(
+        "--part", help="with --model: train, validation, test or all (default: the run's test images)"
+    )
+
+
+def _check_evaluated(parser: Parser, options: argparse.Namespace) -> None:
+    """Refuse options that do not go together."""
+    if (options.model is None) == (options.embeddings is None):
+        parser.error("needs either --embeddings and --labels, or --model and --dataset")
+    if options.embeddings is not None and options.labels is None:
+        parser.error("--embeddings needs --labels, the table that judges them")
+    if options.model is not None and options.dataset is None:
+        parser.error("--model needs --dataset, and --root for all but scenes")
+    if options.model is not None and options.gallery_embeddings is not None:
+        parser.error("--gallery-embeddings goes with --embeddings, not with --model")
+    if options.model is None and (options.dataset or options.root or options.part):
+        parser.error("--dataset, --root and --part go with --model")
+    if (options.gallery_embeddings is None) != (options.gallery_labels is None):
+        parser.error("--gallery-embeddings and --gallery-labels go together")
+    if (options.images or options.query) and not options.figures:
+        parser.error("--images and --query need --figures, the folder where pictures go")
+    if options.query and not options.images and options.model is None:
+        parser.error("--query needs --images, the folder of the images")
+
+
+def _draw_hits(options: argparse.Namespace, queries: Any, gallery: Any, images: Any) -> None:
+    if images:
+        from marcir.stages.evaluation_figures import draw_hits
+
+        out = Path(options.figures) / "hits.png"
+        draw_hits(queries, gallery, images, out, chosen=options.query, seed=options.seed)
 
 
 def _compare(parser: Parser, arguments: Sequence[str]) -> None:
@@ -299,6 +347,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except MarcirError as error:
         print(f"marcir: {error}", file=sys.stderr)
         return 2
+    except BrokenPipeError:  # whoever read our output has enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
     except OSError as error:
         print(f"marcir: {error.filename or 'a file'}: {error.strerror or error}.", file=sys.stderr)
         return 2

@@ -296,8 +296,8 @@ def test_a_single_image_is_refused(
 
 
 REFUSED = {
-    "nothing": ([], "needs --embeddings and --labels"),
-    "no labels": (["--embeddings", "e.npz"], "needs --embeddings and --labels"),
+    "nothing": ([], "needs either --embeddings and --labels"),
+    "no labels": (["--embeddings", "e.npz"], "--embeddings needs --labels"),
     "half a gallery": (
         ["--gallery-labels", "g.csv"],
         "--gallery-embeddings and --gallery-labels go together",

@@ -138,7 +138,7 @@ def _load(network: nn.Module, name: str, path: Path) -> None:
 
 
 def _fitted(weight: Tensor, bands: int) -> Tensor:
-    """A first layer for another number of bands: colours are repeated, and their sum is kept."""
+    """A first layer for another number of bands: red, green, blue in turn, weakened as their number grows."""
     if weight.shape[1] == bands:
         return weight
     fitted: Tensor = timm.models.adapt_input_conv(bands, weight)

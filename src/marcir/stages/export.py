@@ -1,5 +1,6 @@
 """A model as ONNX, checked against the model itself."""
 
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -47,7 +48,8 @@ def export_onnx(model: str | Path, out: str | Path) -> float:
     embedder = _Embedder(encoder).eval()
     generator = torch.Generator().manual_seed(0)
     sizes = (config.bands, config.size, config.size)
-    with written_whole(Path(out)) as temporary:
+    with written_whole(Path(out)) as temporary, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of torch's exporter, about its own insides
         _write(embedder, torch.rand(2, *sizes, generator=generator), temporary)
         session = onnxruntime.InferenceSession(temporary.read_bytes(), providers=["CPUExecutionProvider"])
         worst = 0.0

@@ -38,31 +38,30 @@ def train(config: Config) -> Evaluation | None:
     """Train, or go on with a run that was interrupted.
 
     Returns:
-        The scores of the best model on the test images; None where the run was stopped before its end, and on
-        all processes but the first.
+        The scores of the best model on the test images; None on all processes but the first.
 
     Raises:
+        KeyboardInterrupt: After Ctrl-C, when everything is saved.
         MarcirError: For settings, data or checkpoints that cannot be used.
     """
     config = effective(config)
     fabric = start_fabric(config)
     folder = ModelFolder(config.folder)
-    if fabric.is_global_zero:
-        folder.claim(config)
-    fabric.barrier()
-    task = open_task(config, folder.split)
-    if fabric.is_global_zero and not folder.split.exists():
-        task.split.save(folder.split)
+    folder.check(config)
+    task = open_task(config, folder.split if folder.started else None)
     reporter = Reporter(config.train.epochs, fabric.is_global_zero)
-    _introduce(reporter, config, task)
     trainer = _trainer(config, fabric, task, folder, reporter)
+    if fabric.is_global_zero and not folder.started:
+        folder.claim(config, task.split)
+    fabric.barrier()
+    _introduce(reporter, config, task)
     if trainer.resume():
         _say_resumed(reporter, trainer.progress, config)
     with _stopping_on_interrupt(trainer):
         trainer.run()
     if not trainer.done:
         reporter.say(f"stopped and saved. To go on: marcir train {_command(config)}")
-        return None
+        raise KeyboardInterrupt
     if not fabric.is_global_zero:
         return None
     reporter.say(f"trained in {duration(trainer.progress.seconds)}; scoring the test images")

@@ -163,13 +163,10 @@ class Trainer:
         z = self.network(torch.cat(inputs).to(self.fabric.device))
         if views > 1:
             z = torch.stack(z.chunk(views), 1)  # (B, views, D)
+        self._check_finite("embeddings", bool(torch.isfinite(z).all()))
         loss = self.objective(z, y)
         value = float(loss.detach())
-        if not math.isfinite(value):
-            raise TrainingError(
-                f"the loss is {value} in epoch {self.progress.epoch + 1}, step {self.progress.step + 1}. "
-                "Lower train.lr or raise loss.tau; the last checkpoint is untouched."
-            )
+        self._check_finite("loss", math.isfinite(value))
         self.optimiser.zero_grad()
         self.fabric.backward(loss)
         trained = [p for group in self.optimiser.param_groups for p in group["params"]]
@@ -177,6 +174,13 @@ class Trainer:
         self.optimiser.step()
         diagnosis = diagnose(self.loss, z.detach(), y, gradient_norm=norm) if look else None
         return value, diagnosis
+
+    def _check_finite(self, what: str, finite: bool) -> None:
+        if not finite:
+            raise TrainingError(
+                f"epoch {self.progress.epoch + 1}, step {self.progress.step + 1}: the {what} became infinite "
+                "or NaN. Lower train.lr or raise loss.tau; the last checkpoint is untouched."
+            )
 
     def _finish_epoch(self, rate: float, speed: float, diagnosis: LossDiagnosis | None) -> None:
         progress = self.progress

@@ -11,6 +11,7 @@ from safetensors.torch import save
 
 import marcir
 from marcir.config import Config, read_yaml
+from marcir.data.split import Split
 from marcir.encoder.encoder import Encoder
 from marcir.errors import ConfigError
 from marcir.figures.history import draw_history
@@ -105,14 +106,19 @@ class ModelFolder:
         """What a run needs to go on."""
         return self.path / "last"
 
-    def claim(self, config: Config) -> None:
-        """Write the settings, or check that they are those of the run that is here.
+    @property
+    def started(self) -> bool:
+        """Whether there is a checkpoint: then the run goes on, with its own settings and split."""
+        return any(self.checkpoints.glob("epoch-*"))
+
+    def check(self, config: Config) -> None:
+        """Refuse a folder that holds something else than a run with these settings.
 
         Raises:
             ConfigError: Names the first setting that differs.
         """
         file = self.path / "config.yaml"
-        if file.exists():
+        if file.exists() and self.started:
             ours, theirs = config.flat(), Config.of(read_yaml(file)).flat()
             for name in [*theirs, *(name for name in ours if name not in theirs)]:
                 if name not in NEUTRAL and ours.get(name) != theirs.get(name):
@@ -120,11 +126,14 @@ class ModelFolder:
                         f"{self.path} was trained with {name} = {theirs.get(name)}, now it is "
                         f"{ours.get(name)}. Use another --run, or the same settings to go on."
                     )
-            return
-        if self.path.exists() and any(self.path.iterdir()):
+        elif not file.exists() and self.path.exists() and any(self.path.iterdir()):
             raise ConfigError(f"{self.path}: the folder is not empty and is no run. Use another --run.")
+
+    def claim(self, config: Config, split: Split) -> None:
+        """Write settings and split of a run that begins."""
         import yaml
 
+        split.save(self.split)
         self._write("config.yaml", yaml.safe_dump(config.nested(), sort_keys=False))
 
     def save_model(self, encoder: Encoder, config: ModelConfig) -> None:

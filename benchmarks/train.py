@@ -1,0 +1,135 @@
+"""How much of the bare speed of the network is left in real training, and in embedding.
+
+    python benchmarks/train.py [--size 128] [--steps 6] [--repeats 3]
+
+Bare step: forward, backward and optimiser of the same backbone on random tensors already in memory. Real step: packed
+`ucm` images, augmentation, loss, clipping, logging. In one run, in turns, best of several. Goals: training at 0.85 of
+the bare rate, embedding at 0.9 of the bare inference rate, and 10 s from the start of `marcir train` to its first
+step with a warm cache.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+
+from marcir.config import Config, DataConfig, LossConfig, TrainConfig
+from marcir.stages.embed import embed_files
+from marcir.stages.model import Model
+from marcir.stages.train import effective, start_fabric
+from marcir.stages.training.build import build_encoder, build_loss
+from marcir.stages.training.checkpoint import Checkpoints
+from marcir.stages.training.examples import AugmentedImages
+from marcir.stages.training.loop import Trainer
+from marcir.stages.training.model_folder import ModelConfig
+from marcir.stages.training.reporter import Reporter
+from marcir.stages.training.task import open_task
+
+ROOT = Path(os.environ.get("MARCIR_SHARED", "../shared")) / "data/ucmerced-multilabel"
+
+
+def best_time(work: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--size", type=int, default=128)
+    parser.add_argument("--steps", type=int, default=3)
+    parser.add_argument("--repeats", type=int, default=4)
+    arguments = parser.parse_args()
+    if not ROOT.is_dir():
+        sys.exit(f"{ROOT} is missing: set MARCIR_SHARED to the folder that holds data/.")
+    config = effective(
+        Config(
+            DataConfig(name="ucm", root=str(ROOT), size=arguments.size),
+            loss=LossConfig("marc-calibrated"),
+            train=replace(TrainConfig(), precision="auto"),
+        )
+    )
+    task, batch = open_task(config), config.train.batch_size
+    encoder, loss = build_encoder(config.encoder, task, 0), build_loss(config, task)
+    with tempfile.TemporaryDirectory() as folder:
+        trainer = Trainer(
+            config,
+            start_fabric(config),
+            task,
+            encoder,
+            loss,
+            AugmentedImages(task, 0),
+            Checkpoints(Path(folder), 1),
+            Reporter(1, speaks=False),
+            on_best=lambda: None,
+            on_epoch=lambda progress: None,
+        )
+        positions = [trainer.positions[k] for k in range(batch)]
+        images = torch.rand(batch, 3, arguments.size, arguments.size).contiguous(
+            memory_format=torch.channels_last
+        )
+        trainer.network.train()
+
+        def bare() -> None:
+            for _ in range(arguments.steps):
+                trainer.optimiser.zero_grad()
+                trainer.fabric.backward(trainer.network(images).square().sum())
+                trainer.optimiser.step()
+
+        def real() -> None:
+            for _ in range(arguments.steps):
+                trainer._step(positions, look=False)
+
+        times = [(best_time(bare), best_time(real)) for _ in range(arguments.repeats)]
+        seen = batch * arguments.steps
+        bare_rate, real_rate = (seen / min(side) for side in zip(*times, strict=True))
+        print(
+            f"training: bare {bare_rate:.1f} images/s, real {real_rate:.1f}: {real_rate / bare_rate:.3f} (goal 0.85)"
+        )
+
+    model = Model(encoder, ModelConfig.of(config, task, encoder), Path("."))
+    paths = [task.archive.paths[k] for k in range(256)]
+
+    def bare_inference() -> None:
+        with torch.inference_mode():
+            for part in images.split(64):
+                for _ in range(2):
+                    model.encoder.embed(part)
+
+    times = [
+        (best_time(bare_inference), best_time(lambda: embed_files(model, [str(p) for p in paths], paths)))
+        for _ in range(arguments.repeats)
+    ]
+    bare_rate, real_rate = (256 / min(side) for side in zip(*times, strict=True))
+    print(
+        f"embedding: bare {bare_rate:.1f} images/s, files {real_rate:.1f}: {real_rate / bare_rate:.3f} (goal 0.9)"
+    )
+
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, "-m", "marcir", "train", "--data.name", "ucm", "--data.root", str(ROOT)]
+        command += [
+            "--data.size",
+            str(arguments.size),
+            "--train.checkpoint_minutes",
+            "0",
+            "--run",
+            f"{folder}/run",
+        ]
+        start = time.perf_counter()
+        process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+        assert process.stderr is not None
+        first = process.stderr.readline()  # written when the first step begins
+        print(f"start to first step: {time.perf_counter() - start:.1f} s (goal 10): {first.strip()}")
+        process.kill()
+        process.wait()
+
+
+if __name__ == "__main__":
+    main()

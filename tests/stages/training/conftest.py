@@ -1,0 +1,47 @@
+"""A small archive, and runs on it that take a second or two."""
+
+from pathlib import Path
+
+import pytest
+
+from marcir.data.scene_writing import write_scenes
+from training_runs import start
+
+
+@pytest.fixture(scope="session")
+def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """120 generated scenes of 24 pixels."""
+    folder = tmp_path_factory.mktemp("archive") / "scenes"
+    write_scenes(folder, 120, 24, 0)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def settings(archive: Path) -> list[str]:
+    """A run of three short epochs with a tiny backbone."""
+    return [
+        *("--data.name", "manifest", "--data.root", str(archive), "--data.size", "24"),
+        *("--encoder.backbone", "test_resnet", "--encoder.dim", "16"),
+        *("--train.batch_size", "28", "--train.epochs", "3", "--loss.name", "mulsupcon"),
+    ]
+
+
+@pytest.fixture(scope="session")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One cache for all runs."""
+    return tmp_path_factory.mktemp("training-cache")
+
+
+@pytest.fixture(autouse=True)
+def _use_cache(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MARCIR_CACHE", str(cache))
+
+
+@pytest.fixture(scope="session")
+def trained(settings: list[str], cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that came to its end."""
+    run = tmp_path_factory.mktemp("runs") / "unbroken"
+    done = start([*settings, "--run", str(run)], cache)
+    _, heard = done.communicate(timeout=120)
+    assert done.returncode == 0, heard
+    return run
