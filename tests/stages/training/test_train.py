@@ -244,6 +244,7 @@ def test_two_processes_have_the_loss_curve_of_one(settings: list[str], cache: Pa
         "2",
         "-m",
         "marcir",
+        "--",
     ]
     two = start([*arguments, "--run", str(tmp_path / "two")], cache, *run)
     _, heard = two.communicate(timeout=120)
