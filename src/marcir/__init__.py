@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from marcir.stages.scores import chance_scores as chance_scores
     from marcir.stages.scores import oracle_scores as oracle_scores
     from marcir.stages.scores import retrieval_scores as retrieval_scores
+    from marcir.stages.search import open_store as open_store
 
 __version__ = "0.1.0"
 
@@ -38,6 +39,7 @@ _PUBLIC = {
     "diagnose": "marcir.losses",
     "jaccard": "marcir.labels",
     "load_model": "marcir.stages.model",
+    "open_store": "marcir.stages.search",
     "oracle_scores": "marcir.stages.scores",
     "retrieval_scores": "marcir.stages.scores",
 }

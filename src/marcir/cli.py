@@ -34,7 +34,7 @@ class Command:
     """A command: what it does, and its options and work; or the commands below it."""
 
     summary: str
-    run: Callable[[Parser, Sequence[str]], None] | None = None
+    run: Callable[[Parser, Sequence[str]], int | None] | None = None
     below: "dict[str, Command] | None" = None
 
 
@@ -159,11 +159,102 @@ def _embed(parser: Parser, arguments: Sequence[str]) -> None:
 
 
 def _info(parser: Parser, arguments: Sequence[str]) -> None:
-    parser.add_argument("model", metavar="RUN", help="a folder of marcir train")
+    parser.add_argument(
+        "what", metavar="RUN|STORE", help="a folder of marcir train, or a store of marcir index"
+    )
     options = parser.parse(arguments)
-    from marcir.stages.info import info
+    if "://" in options.what or (Path(options.what) / "about.lance").exists():
+        from marcir.stages.store_info import store_info
 
-    print(info(options.model))
+        print(store_info(options.what))
+    else:
+        from marcir.stages.info import info
+
+        print(info(options.what))
+
+
+def _index(parser: Parser, arguments: Sequence[str]) -> int:
+    parser.add_argument("--model", required=True, metavar="RUN", help="a folder of marcir train")
+    parser.add_argument("--images", required=True, metavar="DIR", help="images anywhere below this folder")
+    parser.add_argument("--store", required=True, metavar="URI", help="a folder, or s3://bucket/path")
+    parser.add_argument("--labels", metavar="CSV", help="label table; paths are relative to --images")
+    parser.add_argument(
+        "--metadata", metavar="CSV", help="path, west, south, east, north, date, anything else"
+    )
+    parser.add_argument("--prune", action="store_true", help="remove images whose files are gone")
+    parser.add_argument(
+        "--check-recall", action="store_true", help="build an approximate index and measure its recall"
+    )
+    options = parser.parse(arguments)
+    from marcir.stages.index import index
+
+    done = index(
+        options.model, options.images, options.store, options.labels, options.metadata, options.prune
+    )
+    print(done)
+    if options.check_recall:
+        from marcir.stages.store_info import check_recall
+
+        print(check_recall(options.store))
+    return 1 if done.broken else 0
+
+
+def _search(parser: Parser, arguments: Sequence[str]) -> None:
+    parser.add_argument("--store", required=True, metavar="URI", help="a store of marcir index")
+    parser.add_argument("--image", metavar="FILE", help="find images like this file")
+    parser.add_argument("--id", metavar="ID", help="find images like this one of the archive")
+    for name, text in (
+        ("like", "an example, a file or an id (repeat)"),
+        ("unlike", "a counter-example, a file or an id (repeat)"),
+        ("by-labels", "find what images with this label look like (repeat)"),
+        ("any", "only images with one of these labels (repeat)"),
+        ("all", "only images with all of these labels (repeat)"),
+        ("none", "only images without these labels (repeat)"),
+    ):
+        parser.add_argument(
+            f"--{name}", metavar="ID" if "like" in name else "LABEL", action="append", help=text
+        )
+    parser.add_argument(
+        "--labels-from", metavar="URI", help="with --by-labels: a labelled store of one model"
+    )
+    parser.add_argument("--k", type=int, default=10, help="how many (default 10)")
+    parser.add_argument("--min-similarity", type=float, help="least cosine with the query")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--sheet", metavar="PNG", help="draw the hits")
+    options = parser.parse(arguments)
+    ways = [options.image, options.id, options.like, options.by_labels]
+    if sum(way is not None for way in ways) != 1:
+        parser.error("needs one of --image, --id, --like and --by-labels")
+    if options.unlike and not options.like:
+        parser.error("--unlike goes with --like")
+    if options.labels_from and not options.by_labels:
+        parser.error("--labels-from goes with --by-labels")
+    from marcir.stages.search import open_store
+    from marcir.store.records import Filter
+
+    where = Filter(
+        tuple(options.any or ()), tuple(options.all or ()), tuple(options.none or ()), options.min_similarity
+    )
+    archive = open_store(options.store)
+    if options.image is not None:
+        answer = archive.by_image(Path(options.image), options.k, where)
+    elif options.id is not None:
+        answer = archive.by_id(options.id, options.k, where)
+    elif options.like is not None:
+        answer = archive.by_examples(options.like, options.unlike or (), options.k, where)
+    else:
+        source = open_store(options.labels_from) if options.labels_from else None
+        answer = archive.by_labels(options.by_labels, options.k, where, source)
+    if options.sheet:
+        from marcir.stages.search_sheet import draw_answer
+
+        draw_answer(archive, answer, options.sheet, image=options.image, query=options.id)
+    if options.json:
+        import json
+
+        print(json.dumps(answer.as_json(), ensure_ascii=False, indent=1))
+    else:
+        print(answer)
 
 
 def _export(parser: Parser, arguments: Sequence[str]) -> None:
@@ -301,13 +392,15 @@ COMMANDS = {
     "embed": Command("turn the images of a folder into vectors", _embed),
     "evaluate": Command("score embeddings against labels, beside chance and ceiling", _evaluate),
     "compare": Command("compare two models query by query", _compare),
-    "info": Command("show what a model expects and how it scored", _info),
+    "index": Command("embed an archive into a store, or follow its changes", _index),
+    "search": Command("find images in a store", _search),
+    "info": Command("show what a model or a store holds", _info),
     "export": Command("write a model as ONNX", _export),
 }
 
 
-def _choose(name: str, summary: str, commands: dict[str, Command], given: Sequence[str]) -> None:
-    """Run the command that is named, or say which there are."""
+def _choose(name: str, summary: str, commands: dict[str, Command], given: Sequence[str]) -> int:
+    """Run the command that is named, or say which there are; 0, or the code of what it could not do."""
     parser = Parser(
         prog=name,
         description=summary,
@@ -321,17 +414,16 @@ def _choose(name: str, summary: str, commands: dict[str, Command], given: Sequen
     if not given or given[0].startswith("-"):
         parser.parse(given)
         parser.print_help()
-        return
+        return 0
     chosen = commands.get(given[0])
     if chosen is None:
         parser.error(f"unknown command '{given[0]}'. {did_you_mean(given[0], commands)}")
     elif chosen.below is not None:
-        _choose(f"{name} {given[0]}", _sentence(chosen.summary), chosen.below, given[1:])
+        return _choose(f"{name} {given[0]}", _sentence(chosen.summary), chosen.below, given[1:])
     elif chosen.run is not None:
-        chosen.run(
-            Parser(prog=f"{name} {given[0]}", description=_sentence(chosen.summary), allow_abbrev=False),
-            given[1:],
-        )
+        below = Parser(prog=f"{name} {given[0]}", description=_sentence(chosen.summary), allow_abbrev=False)
+        return chosen.run(below, given[1:]) or 0
+    return 0
 
 
 def _sentence(text: str) -> str:
@@ -343,7 +435,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     about = "Search remote-sensing image archives by content, learned from multi-label data."
     try:
-        _choose("marcir", about, COMMANDS, given)
+        return _choose("marcir", about, COMMANDS, given)
     except MarcirError as error:
         print(f"marcir: {error}", file=sys.stderr)
         return 2
@@ -356,4 +448,3 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("marcir: stopped.", file=sys.stderr)
         return 130
-    return 0

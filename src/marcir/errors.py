@@ -6,6 +6,7 @@
     +-- LabelError       (ValueError)    label names, label tables, label statistics
     +-- DataError        (ValueError)    an archive's folders, tables and splits
     |   +-- BrokenImageError                  a file that cannot be read as an image
+    +-- StoreError       (ValueError)    a store of embeddings, and what it is asked
     +-- TrainingError    (RuntimeError)  a training that cannot go on
     +-- DependencyError  (ImportError)   an optional package that is not installed
 
@@ -40,6 +41,10 @@ class DataError(MarcirError, ValueError):
 
 class BrokenImageError(DataError):
     """A file that cannot be read as an image."""
+
+
+class StoreError(MarcirError, ValueError):
+    """A store that cannot be opened, or that is asked for what it does not have."""
 
 
 class TrainingError(MarcirError, RuntimeError):

@@ -34,14 +34,15 @@ class SheetHit:
         title: What stands above it, such as its file name.
         similarity: Cosine with the query.
         shared: Names of the labels it shares with the query.
-        overlap: Jaccard overlap J of its labels with the query's.
+        overlap: Jaccard overlap J of its labels with the query's; None where the query's are not known, and
+            `shared` are then the labels of the hit itself.
     """
 
     image: np.ndarray
     title: str
     similarity: float
     shared: tuple[str, ...]
-    overlap: float
+    overlap: float | None
 
 
 @dataclass(frozen=True)
@@ -74,10 +75,11 @@ class Verdict:
 QUERY = Verdict("", "query", "#4d4d4d", "solid")
 MATCH = Verdict("●●", "J ≥ 0.8", "#1a9641", "solid")
 PARTIAL = Verdict("●○", "some shared labels", "#e66101", "dashed")
+UNKNOWN = Verdict("", "", "#8a8a8a", "solid")
 MISS = Verdict("✕✕", "no shared label", "#d7191c", "dotted")
 
 
-def verdict(overlap: float) -> Verdict:
+def verdict(overlap: float | None) -> Verdict:
     """The frame and mark of a hit: J >= 0.8, some shared labels (J > 0), none.
 
     J as one division of counts meets the line exactly: 4 / 5 and 8 / 10 round to the same float as 0.8.
@@ -85,6 +87,8 @@ def verdict(overlap: float) -> Verdict:
     >>> [verdict(J).mark for J in (4 / 5, 0.79, 0.0)]
     ['●●', '●○', '✕✕']
     """
+    if overlap is None:
+        return UNKNOWN
     J = fraction("overlap", overlap)
     if J >= 0.8:
         return MATCH
@@ -165,7 +169,7 @@ def _draw_row(axes: "Axes", row: SheetRow, top: float) -> None:
     for rank, hit in enumerate(row.hits, start=1):
         judged = verdict(hit.overlap)
         shared = label_lines(hit.shared, LETTERS, most=3) or ([MISS.meaning] if judged is MISS else [])
-        values = f"cos {hit.similarity:.3f}  J {hit.overlap:.3f}"
+        values = f"cos {hit.similarity:.3f}" + ("" if hit.overlap is None else f"  J {hit.overlap:.3f}")
         _draw_cell(axes, (rank, top), hit.image, judged, (str(rank), hit.title), [values, *shared])
 
 

@@ -60,15 +60,20 @@ class Model:
         if isinstance(images, str | Path):
             raise ConfigError("embed: expected a list of images, found one. Write embed([image]).")
         starts = range(0, len(images), batch_size)
-        parts = [self.embed_batch(self.stack(images[start : start + batch_size])) for start in starts]
+        parts = [
+            self.embed_squares([self._read(images[k], k) for k in range(s, min(s + batch_size, len(images)))])
+            for s in starts
+        ]
         return np.concatenate(parts) if parts else np.zeros((0, self.dim), np.float32)
 
-    def stack(self, images: "Sequence[AnyImage]") -> Tensor:
-        """Images at the side that they are first brought to. (B, C, S, S)"""
-        squares = [
-            to_square(self._fitted(image, k), self.config.packed_size) for k, image in enumerate(images)
-        ]
-        return torch.from_numpy(np.stack(squares)).permute(0, 3, 1, 2)
+    def square(self, pixels: np.ndarray, where: Path) -> np.ndarray:
+        """An image in the model's form, at the side that images are first brought to. (S, S, C)"""
+        fitted = Form(self.config.bands, np.dtype(self.config.dtype)).fit(pixels, where)
+        return to_square(fitted, self.config.packed_size)
+
+    def embed_squares(self, squares: Sequence[np.ndarray]) -> np.ndarray:
+        """Unit vectors of images that `square` made. (N, D)"""
+        return self.embed_batch(torch.from_numpy(np.stack(squares)).permute(0, 3, 1, 2))
 
     @torch.inference_mode()
     def embed_batch(self, images: Tensor) -> np.ndarray:
@@ -77,13 +82,10 @@ class Model:
         vectors: np.ndarray = self.encoder.embed(inputs.to(self.encoder.mean.device)).cpu().numpy()
         return vectors
 
-    def _fitted(self, image: "AnyImage", position: int) -> np.ndarray:
-        """An image as an array of the model's bands and type. (H, W, C)"""
+    def _read(self, image: "AnyImage", position: int) -> np.ndarray:
         if isinstance(image, str | Path):
-            where, pixels = Path(image), read_image(Path(image))
-        else:
-            where, pixels = Path(f"image {position}"), _as_array(image, position)
-        return Form(self.config.bands, np.dtype(self.config.dtype)).fit(pixels, where)
+            return self.square(read_image(image), Path(image))
+        return self.square(_as_array(image, position), Path(f"image {position}"))
 
 
 def load_model(path: str | Path) -> Model:

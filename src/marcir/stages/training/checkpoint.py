@@ -80,9 +80,17 @@ class Checkpoints:
                 f"{final}: cannot be written ({reason(error)}). The checkpoints before it are untouched: "
                 "make room and start the same command again."
             ) from error
-        for old in self._all()[: -self.keep]:
-            shutil.rmtree(old, ignore_errors=True)
+        # Newer ones could not be read, or this one would not have been written again.
+        newer = [path for path in self._all() if path.name > name]
+        older = [path for path in self._all() if path.name <= name]
+        for path in (*newer, *older[: -self.keep]):
+            shutil.rmtree(path, ignore_errors=True)
         return final
+
+    def sweep(self) -> None:
+        """Remove what was left half written when the process was killed."""
+        for path in self.folder.glob(".*.part"):
+            shutil.rmtree(path, ignore_errors=True)
 
     def load(self, encoder: nn.Module, loss: nn.Module, optimiser: Optimizer) -> Progress | None:
         """Go back to the newest checkpoint that can be read; None where there is none.

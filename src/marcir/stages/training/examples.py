@@ -7,6 +7,7 @@ from typing import Protocol
 
 import torch
 from filelock import FileLock
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
@@ -66,15 +67,13 @@ class FrozenFeatures:
 
     def __init__(self, task: Task, encoder: Encoder, config: Config) -> None:
         self._task, self._seed = task, config.train.seed
-        self._versions = config.encoder.frozen_views
+        self._versions, self._backbone = config.encoder.frozen_views, config.encoder.backbone
         fit_batch_norm(encoder, task)
         encoder.backbone.eval().requires_grad_(False)
         path = cache_folder() / "features" / f"{self._fingerprint(encoder)}.safetensors"
         path.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(path.with_suffix(".lock")):
-            if not path.exists():
-                self._write(path, encoder)
-            kept = load_file(path)
+            kept = _kept(path) or self._write(path, encoder)
         self._whole, self._augmented = kept["whole"], kept["augmented"]  # (N, F), (V, N, F)
 
     def inputs(self, positions: Sequence[int], epoch: int, view: int) -> Tensor:
@@ -88,7 +87,10 @@ class FrozenFeatures:
         return encoder.compared(self._whole[list(positions)].to(encoder.mean.device))
 
     def _fingerprint(self, encoder: Encoder) -> str:
-        digest = hashlib.sha256(f"{self._seed} {self._versions} {self._task.size}".encode())
+        scale = (*encoder.mean.flatten().tolist(), *encoder.std.flatten().tolist())
+        digest = hashlib.sha256(
+            f"{self._backbone} {self._seed} {self._versions} {self._task.size} {scale}".encode()
+        )
         for name, value in sorted(encoder.backbone.state_dict().items()):
             digest.update(name.encode() + value.contiguous().cpu().numpy().tobytes())
         digest.update(self._task.split.label_checksum.encode())
@@ -97,7 +99,7 @@ class FrozenFeatures:
             digest.update(images.contiguous().numpy().tobytes())
         return digest.hexdigest()[:24]
 
-    def _write(self, path: Path, encoder: Encoder) -> None:
+    def _write(self, path: Path, encoder: Encoder) -> dict[str, Tensor]:
         images = AugmentedImages(self._task, self._seed)
         versions: list[list[Tensor]] = [[] for _ in range(self._versions + 1)]
         starts = range(0, len(self._task.archive), _BATCH)
@@ -109,8 +111,19 @@ class FrozenFeatures:
                     augmented = images.inputs(positions, epoch=0, view=version)
                     versions[version + 1].append(encoder.describe(augmented).cpu())
         whole, *augmented_versions = (torch.cat(parts) for parts in versions)
+        features = {"whole": whole, "augmented": torch.stack(augmented_versions)}
         with written_whole(path) as temporary:
-            save_file({"whole": whole, "augmented": torch.stack(augmented_versions)}, temporary)
+            save_file(features, temporary)
+        return features
+
+
+def _kept(path: Path) -> dict[str, Tensor] | None:
+    """Features that an earlier run kept; None where there are none, or the file is damaged."""
+    try:
+        kept = load_file(path)
+    except (OSError, SafetensorError):
+        return None
+    return kept if kept.keys() == {"whole", "augmented"} else None
 
 
 def _number(key: str) -> int:

@@ -12,7 +12,7 @@ from torch.nn.utils import clip_grad_norm_
 
 from marcir.config import Config
 from marcir.encoder.encoder import Encoder
-from marcir.errors import TrainingError
+from marcir.errors import ConfigError, TrainingError
 from marcir.losses import AcrossProcesses, LossDiagnosis, MultiLabelLoss, diagnose
 from marcir.sampling import LabelAwareBatches, ShuffledBatches
 from marcir.stages.scores import retrieval_scores
@@ -66,6 +66,7 @@ class Trainer:
         reporter: Tells people.
         on_best: Called when validation was never better, to write the model.
         on_epoch: Called after every epoch, to write the history.
+        asked_to_stop: Set from outside, at any time; all processes stop after the step that they are at.
     """
 
     config: Config
@@ -78,7 +79,7 @@ class Trainer:
     reporter: Reporter
     on_best: Callable[[], None]
     on_epoch: Callable[[Progress], None]
-    stopping: bool = False
+    asked_to_stop: bool = False
 
     def __post_init__(self) -> None:
         settings, fabric = self.config.train, self.fabric
@@ -93,6 +94,11 @@ class Trainer:
             self.objective = AcrossProcesses(self.loss)
             if any(p.requires_grad for p in self.loss.parameters()):
                 self.objective = fabric.setup_module(self.objective)
+        if settings.batch_size < 2 * fabric.world_size:
+            raise ConfigError(
+                f"train.batch_size = {settings.batch_size}: {fabric.world_size} processes need at least two "
+                f"images each. Use {2 * fabric.world_size} or more."
+            )
         self.positions = self.task.positions("train")
         shared: dict[str, Any] = {
             "seed": settings.seed,
@@ -114,8 +120,8 @@ class Trainer:
         return found is not None
 
     def run(self) -> None:
-        """Train until the last epoch, until validation no longer improves, or until `stopping` is set."""
-        while not self.done and not self.stopping:
+        """Train until the last epoch, until validation no longer improves, or until asked to stop."""
+        while not self.done and not self._should_stop():
             self._epoch()
 
     @property
@@ -146,11 +152,13 @@ class Trainer:
                 progress.seconds = seconds_before + time.monotonic() - started
                 seen += len(batch) * self.fabric.world_size
                 tell(progress.loss_sum / progress.step, seen / (time.monotonic() - started))
+                if last:
+                    break
                 if self._should_stop():
                     self._save()
                     return
-                if time.monotonic() - saved > 60 * settings.checkpoint_minutes and not last:
-                    self._save()
+                if time.monotonic() - saved > 60 * settings.checkpoint_minutes:
+                    self._save(together=False)  # the clocks of processes differ
                     saved = time.monotonic()
         speed = seen / max(time.monotonic() - started, 1e-9)
         self._finish_epoch(rate, speed, diagnosis)
@@ -171,6 +179,7 @@ class Trainer:
         self.fabric.backward(loss)
         trained = [p for group in self.optimiser.param_groups for p in group["params"]]
         norm = float(clip_grad_norm_(trained, self.config.train.clip))
+        self._check_finite("gradient", math.isfinite(norm))
         self.optimiser.step()
         diagnosis = diagnose(self.loss, z.detach(), y, gradient_norm=norm) if look else None
         return value, diagnosis
@@ -216,6 +225,7 @@ class Trainer:
         if len(positions) < 2:
             return {}, None
         z = self.embed(positions)
+        self._check_finite("embeddings of the validation images", bool(torch.isfinite(z).all()))
         n = len(z)
         mean_cosine = (float(z.double().sum(0).square().sum()) - n) / (n * (n - 1))
         return dict(retrieval_scores(z, self.task.archive.labels[positions], per_label=False)), mean_cosine
@@ -252,15 +262,16 @@ class Trainer:
                 "raise loss.tau."
             )
 
-    def _save(self) -> None:
+    def _save(self, together: bool = True) -> None:
+        """Write a checkpoint; `together`: nobody goes on, or ends, before it is written."""
         if self.fabric.is_global_zero:
             self.checkpoints.save(self.progress, self.encoder, self.loss, self.optimiser.optimizer)
-        self.fabric.barrier()
+        if together:
+            self.fabric.barrier()
 
     def _should_stop(self) -> bool:
-        """Whether any process was asked to stop."""
+        """Whether any process was asked to stop: the same answer on all of them."""
         if self.fabric.world_size == 1:
-            return self.stopping
-        asked = torch.tensor(float(self.stopping), device=self.fabric.device)
-        self.stopping = bool(self.fabric.all_reduce(asked, reduce_op="sum"))
-        return self.stopping
+            return self.asked_to_stop
+        asked = torch.tensor(float(self.asked_to_stop), device=self.fabric.device)
+        return bool(self.fabric.all_reduce(asked, reduce_op="sum"))

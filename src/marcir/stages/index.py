@@ -1,0 +1,277 @@
+"""Index an archive: embed every image once, keep it in a store, and follow its changes."""
+
+import hashlib
+import io
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from marcir.data.images import decode_image, read_content
+from marcir.data.tables import read_label_table
+from marcir.errors import BrokenImageError, DataError, needs
+from marcir.figures.samples import displayable
+from marcir.progress import track
+from marcir.stages.embed import BATCH, images_of_folder
+from marcir.stages.metadata import Extra, read_metadata
+from marcir.stages.model import Model, load_model
+from marcir.stages.reading import read_ahead
+from marcir.store.lance import LanceStore
+from marcir.store.records import About, Row
+
+with needs("train"):
+    from PIL import Image
+
+THUMBNAIL = 256
+# A JPEG of at most so many bytes and THUMBNAIL pixels is its own thumbnail.
+_SMALL = 64 * 1024
+# Rows of one commit: few enough to lose little when killed, many enough not to leave thousands of files.
+_COMMIT = 1024
+
+
+@dataclass(frozen=True)
+class Indexed:
+    """What an indexing run did.
+
+    Attributes:
+        added: New images.
+        changed: Images whose bytes had changed.
+        relabelled: Images whose labels or metadata had changed.
+        unchanged: Images that were up to date.
+        pruned: Images that were removed because their files are gone.
+        gone: Images that are still in the store although their files are gone.
+        broken: What is wrong with files that cannot be read, by id.
+        rows: Images in the store now.
+    """
+
+    added: int
+    changed: int
+    relabelled: int
+    unchanged: int
+    pruned: int
+    gone: int
+    broken: dict[str, str]
+    rows: int
+
+    def __str__(self) -> str:
+        lines = [
+            f"{self.rows:,} images in the store: {self.added:,} new, {self.changed:,} changed, "
+            f"{self.relabelled:,} with other labels or metadata, {self.unchanged:,} up to date"
+        ]
+        if self.pruned:
+            lines.append(f"removed {self.pruned:,} whose files are gone")
+        if self.gone:
+            lines.append(f"{self.gone:,} have no file any more; --prune removes them")
+        if self.broken:
+            lines.append(f"{len(self.broken):,} broken images were left out:")
+            lines += [f"  {problem}" for problem in self.broken.values()]
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True, eq=False)
+class _File:
+    """A file that was read: its fingerprint, and all but the vector of its row where it must be embedded."""
+
+    id: str
+    content: str
+    row: Row | None = None
+    square: np.ndarray | None = None
+    problem: str | None = None
+
+
+def index(
+    model: str | Path,
+    images: str | Path,
+    store: str | Path,
+    labels: str | Path | None = None,
+    metadata: str | Path | None = None,
+    prune: bool = False,
+) -> Indexed:
+    """Bring a store up to date with a folder of images.
+
+    An image is up to date where its id and the fingerprint of its bytes are in the store. Killed at any
+    moment and run again, it finishes the job. Nothing is written into the folder of images.
+
+    Args:
+        model: A folder of `marcir train`; it is copied into the store.
+        images: Images anywhere below this folder; their paths below it are the ids.
+        store: A folder, or `s3://bucket/path`.
+        labels: A label table of paths.
+        metadata: A CSV of paths and whatever else is known of the images.
+        prune: Remove images whose files are gone.
+    """
+    loaded = load_model(model)
+    ids, paths = images_of_folder(images)
+    known = _Known.read(labels, metadata, set(ids))
+    files = model_files(Path(model))
+    target = LanceStore.create(
+        store, About(fingerprint_of_model(files), loaded.dim, str(Path(images).absolute())), files
+    )
+    work = _Indexing(loaded, target, known, target.contents())
+    work.run(ids, paths)
+    gone = sorted(work.before.keys() - set(ids))
+    pruned = target.delete(gone) if prune and gone else 0
+    target.optimize()
+    return Indexed(
+        added=work.added,
+        changed=work.changed,
+        relabelled=work.relabelled,
+        unchanged=work.unchanged,
+        pruned=pruned,
+        gone=len(gone) - pruned,
+        broken=work.broken,
+        rows=target.count(),
+    )
+
+
+def model_files(folder: Path) -> dict[str, bytes]:
+    """The files that embed images: weights, configuration and the card."""
+    names = ("model.safetensors", "config.json", "README.md")
+    return {name: (folder / name).read_bytes() for name in names if (folder / name).exists()}
+
+
+def fingerprint_of_model(files: Mapping[str, bytes]) -> str:
+    """Of weights and configuration: vectors of equal ones can be compared."""
+    digest = hashlib.sha256()
+    for name in ("config.json", "model.safetensors"):
+        digest.update(files[name])
+    return digest.hexdigest()
+
+
+@dataclass(frozen=True, eq=False)
+class _Known:
+    """What tables say of images."""
+
+    labels: dict[str, tuple[str, ...]]
+    extra: dict[str, Extra]
+
+    @classmethod
+    def read(cls, labels: str | Path | None, metadata: str | Path | None, ids: set[str]) -> "_Known":
+        rows = read_label_table(labels)[0] if labels is not None else []
+        found = {Path(row.image).as_posix(): row.labels for row in rows}
+        if labels is not None and not found.keys() & ids:
+            raise DataError(
+                f"{labels}: none of its paths is an image below the folder. Give paths relative to --images."
+            )
+        return cls(found, read_metadata(metadata) if metadata is not None else {})
+
+    def of(self, image: str) -> tuple[tuple[str, ...], Extra]:
+        return self.labels.get(image, ()), self.extra.get(image, Extra())
+
+    def fingerprint(self, image: str) -> str:
+        """Of what the tables say of an image."""
+        labels, extra = self.of(image)
+        said = json.dumps([sorted(labels), dict(extra.metadata), extra.bbox, str(extra.date)], sort_keys=True)
+        return hashlib.blake2b(said.encode(), digest_size=8).hexdigest()
+
+
+class _Indexing:
+    """A run over all files."""
+
+    def __init__(self, model: Model, store: LanceStore, known: _Known, before: dict[str, str]) -> None:
+        self.model, self.store, self.known, self.before = model, store, known, before
+        self.added = self.changed = self.relabelled = self.unchanged = 0
+        self.broken: dict[str, str] = {}
+        self._rows: list[Row] = []
+
+    def run(self, ids: list[str], paths: list[Path]) -> None:
+        batch: list[_File] = []
+        files = read_ahead(zip(ids, paths, strict=True), self._read)
+        for file in track(files, len(ids), "indexing"):
+            if file.problem is not None:
+                self.broken[file.id] = file.problem
+            elif file.row is None:
+                self._keep(file)
+            else:
+                batch.append(file)
+            if len(batch) == BATCH:
+                self._embed(batch)
+                batch = []
+        if batch:
+            self._embed(batch)
+        self._commit()
+
+    def _read(self, item: tuple[str, Path]) -> _File:
+        """Read a file; decode it only where it is new or changed. Runs in threads."""
+        image, path = item
+        try:
+            data = read_content(path)
+            content = f"{hashlib.blake2b(data, digest_size=16).hexdigest()}:{self.known.fingerprint(image)}"
+            if _bytes_of(self.before.get(image)) == _bytes_of(content):
+                return _File(image, content)
+            pixels = decode_image(data, path)
+            square = self.model.square(pixels, path)
+        except BrokenImageError as error:
+            return _File(image, "", problem=str(error))
+        labels, extra = self.known.of(image)
+        row = Row(
+            image,
+            np.zeros(0, np.float32),
+            labels,
+            width=pixels.shape[1],
+            height=pixels.shape[0],
+            thumbnail=thumbnail(pixels, data),
+            content=content,
+            metadata=extra.metadata,
+            bbox=extra.bbox,
+            date=extra.date,
+        )
+        return _File(image, content, row, square)
+
+    def _keep(self, file: _File) -> None:
+        """An image whose bytes are as they were; its labels may be others."""
+        if self.before[file.id] == file.content:
+            self.unchanged += 1
+            return
+        labels, extra = self.known.of(file.id)
+        (row,) = self.store.get([file.id])
+        self._rows.append(
+            replace(
+                row,
+                labels=labels,
+                content=file.content,
+                metadata=extra.metadata,
+                bbox=extra.bbox,
+                date=extra.date,
+            )
+        )
+        self.relabelled += 1
+
+    def _embed(self, batch: list[_File]) -> None:
+        vectors = self.model.embed_squares([file.square for file in batch if file.square is not None])
+        for file, vector in zip(batch, vectors, strict=True):
+            if file.row is not None:
+                self._rows.append(replace(file.row, vector=vector))
+            self.changed += file.id in self.before
+            self.added += file.id not in self.before
+        if len(self._rows) >= _COMMIT:
+            self._commit()
+
+    def _commit(self) -> None:
+        self.store.add(self._rows)
+        self._rows = []
+
+
+def _bytes_of(content: str | None) -> str | None:
+    """The part of a fingerprint that is of the file's bytes."""
+    return None if content is None else content.split(":")[0]
+
+
+def thumbnail(pixels: np.ndarray, data: bytes = b"") -> bytes:
+    """An image as a JPEG of at most 256 pixels; a small JPEG is its own.
+
+    Args:
+        pixels: Any bands and type. (H, W, C)
+        data: The file it was read from.
+    """
+    if data[:2] == b"\xff\xd8" and len(data) <= _SMALL and max(pixels.shape[:2]) <= THUMBNAIL:
+        return data
+    step = max(1, max(pixels.shape[:2]) // (4 * THUMBNAIL))
+    shown = (255 * displayable(pixels[::step, ::step])).astype(np.uint8)
+    picture = Image.fromarray(shown)
+    picture.thumbnail((THUMBNAIL, THUMBNAIL))
+    out = io.BytesIO()
+    picture.save(out, "JPEG", quality=85)
+    return out.getvalue()

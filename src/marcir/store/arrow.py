@@ -1,0 +1,70 @@
+"""Rows as Arrow tables, and back."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from marcir.store.records import Row
+
+_CORNERS = ("west", "south", "east", "north")
+
+
+def schema(dim: int) -> pa.Schema:
+    """The columns of the table of images."""
+    return pa.schema(
+        [
+            pa.field("id", pa.string(), nullable=False),
+            pa.field("vector", pa.list_(pa.float32(), dim), nullable=False),
+            pa.field("labels", pa.list_(pa.string())),
+            pa.field("width", pa.int32()),
+            pa.field("height", pa.int32()),
+            pa.field("thumbnail", pa.binary()),
+            pa.field("content", pa.string()),
+            pa.field("metadata", pa.string()),
+            *(pa.field(corner, pa.float64()) for corner in _CORNERS),
+            pa.field("date", pa.date32()),
+        ]
+    )
+
+
+def to_table(rows: Sequence[Row], dim: int) -> pa.Table:
+    """Rows as a table."""
+    vectors = np.concatenate([np.asarray(row.vector, dtype=np.float32) for row in rows])
+    corners = [row.bbox or (None,) * 4 for row in rows]
+    columns: dict[str, Any] = {
+        "id": [row.id for row in rows],
+        "vector": pa.FixedSizeListArray.from_arrays(pa.array(vectors), dim),
+        "labels": [list(row.labels) for row in rows],
+        "width": [row.width for row in rows],
+        "height": [row.height for row in rows],
+        "thumbnail": [row.thumbnail for row in rows],
+        "content": [row.content for row in rows],
+        "metadata": [json.dumps(dict(row.metadata), ensure_ascii=False) for row in rows],
+        **{corner: [box[place] for box in corners] for place, corner in enumerate(_CORNERS)},
+        "date": [row.date for row in rows],
+    }
+    return pa.table(columns, schema=schema(dim))
+
+
+def to_rows(table: pa.Table) -> list[Row]:
+    """A table as rows."""
+    vectors = vector_matrix(table["vector"])
+    rows = []
+    for place, values in enumerate(table.drop(["vector"]).to_pylist()):
+        corners = tuple(values.pop(corner) for corner in _CORNERS)
+        values["bbox"] = None if None in corners else corners
+        values["metadata"] = json.loads(values["metadata"] or "{}")
+        values["labels"] = tuple(values["labels"] or ())
+        rows.append(Row(vector=vectors[place].copy(), **values))
+    return rows
+
+
+def vector_matrix(column: pa.ChunkedArray) -> np.ndarray:
+    """A column of vectors as a matrix. (N, D)"""
+    dim = column.type.list_size
+    parts = [np.asarray(chunk.flatten()).reshape(-1, dim) for chunk in column.chunks if len(chunk)]
+    matrix = np.concatenate(parts) if parts else np.zeros((0, dim), dtype=np.float32)
+    return np.ascontiguousarray(matrix, dtype=np.float32)

@@ -1,0 +1,58 @@
+"""Which rows carry which labels."""
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from marcir.errors import StoreError, did_you_mean
+from marcir.store.records import Filter
+
+
+class LabelIndex:
+    """Rows by label.
+
+    Args:
+        labels: Label names of every row.
+    """
+
+    def __init__(self, labels: Sequence[Sequence[str]]) -> None:
+        self.labels = labels
+        rows: dict[str, list[int]] = {}
+        for row, names in enumerate(labels):
+            for name in names:
+                rows.setdefault(name, []).append(row)
+        self._rows = {name: np.array(of, dtype=np.int64) for name, of in sorted(rows.items())}
+
+    def counts(self) -> dict[str, int]:
+        """Rows of each label, by name."""
+        return {name: len(rows) for name, rows in self._rows.items()}
+
+    def carrying(self, names: Iterable[str]) -> np.ndarray:
+        """Rows that carry all of the labels, bool. (N,)"""
+        mask = np.ones(len(self.labels), dtype=bool)
+        for name in names:
+            mask &= self._mask([name])
+        return mask
+
+    def allowed(self, where: Filter | None) -> np.ndarray | None:
+        """Rows that a filter lets through, bool; None where it lets all through. (N,)
+
+        Raises:
+            StoreError: For a label that no row carries, with the nearest one.
+        """
+        if where is None or not where.by_labels:
+            return None
+        mask = self.carrying(where.all)
+        if where.any:
+            mask &= self._mask(where.any)
+        return mask & ~self._mask(where.none) if where.none else mask
+
+    def _mask(self, names: Iterable[str]) -> np.ndarray:
+        mask = np.zeros(len(self.labels), dtype=bool)
+        for name in names:
+            if name not in self._rows:
+                raise StoreError(
+                    f"no image of the store has the label '{name}'. {did_you_mean(name, self._rows)}"
+                )
+            mask[self._rows[name]] = True
+        return mask

@@ -1,0 +1,161 @@
+"""What a store keeps, what it is asked, and what it answers."""
+
+import datetime
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+
+from marcir.checks import finite
+from marcir.errors import StoreError
+
+
+@dataclass(frozen=True, eq=False)
+class Row:
+    """An image of the archive.
+
+    Attributes:
+        id: Its path, relative to the archive's root.
+        vector: Its embedding, unit length, float32. (D,)
+        labels: Names of its labels.
+        width: In pixels.
+        height: In pixels.
+        thumbnail: A JPEG of at most 256 pixels.
+        content: Fingerprint of the file's bytes.
+        metadata: Whatever else is known of it.
+        bbox: West, south, east, north in degrees (WGS84), where known.
+        date: When it was taken, where known.
+    """
+
+    id: str
+    vector: np.ndarray
+    labels: tuple[str, ...] = ()
+    width: int = 0
+    height: int = 0
+    thumbnail: bytes = b""
+    content: str = ""
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    bbox: tuple[float, float, float, float] | None = None
+    date: datetime.date | None = None
+
+
+@dataclass(frozen=True)
+class Filter:
+    """Which images may be found; labels filter, they never rank.
+
+    Attributes:
+        any: At least one of these labels.
+        all: All of these labels.
+        none: None of these labels.
+        min_similarity: Least cosine with the query.
+    """
+
+    any: tuple[str, ...] = ()
+    all: tuple[str, ...] = ()
+    none: tuple[str, ...] = ()
+    min_similarity: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.min_similarity is not None:
+            finite("min_similarity", self.min_similarity)
+
+    @property
+    def by_labels(self) -> bool:
+        """Whether any label is named."""
+        return bool(self.any or self.all or self.none)
+
+
+@dataclass(frozen=True)
+class Hit:
+    """An image that was found.
+
+    Attributes:
+        id: Its id.
+        similarity: Cosine with the query.
+        labels: Names of its labels.
+    """
+
+    id: str
+    similarity: float
+    labels: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class About:
+    """What a store says of itself.
+
+    Attributes:
+        model: Fingerprint of the model whose vectors it holds.
+        dim: Their length.
+        root: The folder that its ids start from, when it was indexed.
+    """
+
+    model: str
+    dim: int
+    root: str
+
+
+class Store(Protocol):
+    """What every store does."""
+
+    about: About
+
+    def add(self, rows: Sequence[Row]) -> None:
+        """Add images; one whose id is there already is replaced."""
+
+    def search(self, vectors: np.ndarray, k: int, where: Filter | None = None) -> list[list[Hit]]:
+        """The k most similar images to each vector, best first; ties in the order of ids. (Q, D)"""
+
+    def get(self, ids: Sequence[str]) -> list[Row]:
+        """Images by id, in the order of the ids.
+
+        Raises:
+            StoreError: Names an id that is not there.
+        """
+
+    def delete(self, ids: Sequence[str]) -> int:
+        """Remove images; how many there were."""
+
+    def count(self, where: Filter | None = None) -> int:
+        """Number of images."""
+
+    def optimize(self) -> None:
+        """Tidy up after many changes."""
+
+
+def check_rows(rows: Sequence[Row], dim: int) -> None:
+    """Refuse rows that do not belong into a store.
+
+    Raises:
+        StoreError: Names the id.
+    """
+    seen: set[str] = set()
+    for row in rows:
+        if not row.id:
+            raise StoreError("an image without an id cannot be stored.")
+        if row.id in seen:
+            raise StoreError(f"the id '{row.id}' stands twice. Keep one.")
+        seen.add(row.id)
+        if row.vector.shape != (dim,):
+            raise StoreError(
+                f"'{row.id}': a vector of {row.vector.shape}, the store holds vectors of ({dim},)."
+            )
+        if not np.isfinite(row.vector).all():
+            raise StoreError(f"'{row.id}': its vector is not finite.")
+
+
+def check_queries(vectors: np.ndarray, dim: int) -> np.ndarray:
+    """Query vectors as float32 at unit length. (Q, D)
+
+    Raises:
+        StoreError: For another shape, and for vectors without a direction.
+    """
+    queries = np.atleast_2d(np.asarray(vectors, dtype=np.float32))
+    if queries.ndim != 2 or queries.shape[1] != dim:
+        raise StoreError(f"a query of shape {np.shape(vectors)}: the store holds vectors of ({dim},).")
+    lengths = np.linalg.norm(queries, axis=1, keepdims=True)
+    if not np.isfinite(queries).all() or not (lengths > 0).all():
+        raise StoreError("a query vector is zero or not finite and has no direction.")
+    unit: np.ndarray = queries / lengths
+    return unit
