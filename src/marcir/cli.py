@@ -163,7 +163,7 @@ def _info(parser: Parser, arguments: Sequence[str]) -> None:
         "what", metavar="RUN|STORE", help="a folder of marcir train, or a store of marcir index"
     )
     options = parser.parse(arguments)
-    if "://" in options.what or (Path(options.what) / "about.lance").exists():
+    if "://" in options.what or any(Path(options.what).glob("*.lance")):
         from marcir.stages.store_info import store_info
 
         print(store_info(options.what))
@@ -292,6 +292,7 @@ def _evaluate(parser: Parser, arguments: Sequence[str]) -> None:
             options.labels,
             part=options.part,
             name=options.name,
+            on_broken=options.on_broken,
             variants=variants,
             seed=options.seed,
         )
@@ -332,6 +333,10 @@ def _add_evaluated(parser: Parser) -> None:
     parser.add_argument("--root", metavar="DIR", help="with --model: the archive's folder")
     parser.add_argument(
         "--part", help="with --model: train, validation, test or all (default: the run's test images)"
+    )
+
+    parser.add_argument(
+        "--on-broken", default="error", choices=["error", "skip"], help="with --model: what broken images do"
     )
 
 

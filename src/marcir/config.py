@@ -7,15 +7,18 @@ import argparse
 import io
 from collections.abc import Mapping, Sequence
 from contextlib import redirect_stderr
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_type_hints
 
+from marcir.catalog import LOSSES
 from marcir.checks import fraction, not_negative, one_of, positive, seed_number, whole
 from marcir.errors import ConfigError, DependencyError, did_you_mean
 
 Section = TypeVar("Section")
 SECTIONS = ("data", "encoder", "loss", "train")
+# The largest side of an image and the longest embedding: more is a slip, and fills the memory.
+MOST_PIXELS, MOST_NUMBERS = 1 << 13, 1 << 16
 
 
 def _option(default: Any, text: str) -> Any:
@@ -37,7 +40,7 @@ class DataConfig:
 
     def __post_init__(self) -> None:
         if self.size is not None:
-            whole("data.size", self.size, 8)
+            whole("data.size", self.size, 8, MOST_PIXELS)
 
 
 @dataclass(frozen=True)
@@ -54,7 +57,7 @@ class EncoderConfig:
     frozen_views: int = _option(4, "augmented versions of each image that a frozen backbone embeds")
 
     def __post_init__(self) -> None:
-        whole("encoder.dim", self.dim, 1)
+        whole("encoder.dim", self.dim, 1, MOST_NUMBERS)
         whole("encoder.frozen_views", self.frozen_views, 1)
         if self.frozen and self.embedding == "backbone":
             raise ConfigError("encoder.frozen trains the head alone: set encoder.embedding to projection.")
@@ -115,6 +118,15 @@ class Config:
         """The run's folder; named after dataset and loss by default."""
         return Path(self.run or f"runs/{self.data.name}-{self.loss.name}")
 
+    def anchored(self) -> "Config":
+        """With paths that hold from any folder."""
+        names = ("root", "labels", "split")
+        data: dict[str, Any] = {name: _absolute(getattr(self.data, name)) for name in names}
+        weights = self.encoder.weights
+        if weights not in ("none", "hub"):
+            weights = str(Path(weights).absolute())
+        return replace(self, data=replace(self.data, **data), encoder=replace(self.encoder, weights=weights))
+
     def flat(self) -> dict[str, Any]:
         """Every setting by its dotted name.
 
@@ -140,12 +152,19 @@ class Config:
         Raises:
             ConfigError: For an unknown section or setting, with the nearest known one.
         """
+        for section in SECTIONS:
+            if not isinstance(content.get(section) or {}, Mapping):
+                raise ConfigError(f"'{section}' must hold settings, found {content[section]!r}.")
         loss = dict(content.get("loss") or {})
         name = loss.pop("name", LossConfig.name)
         made = {
             section: _section(section, kind, content.get(section) or {}) for section, kind in _KINDS.items()
         }
         return cls(**made, loss=LossConfig(name, loss), run=run)
+
+
+def _absolute(path: str | None) -> str | None:
+    return None if path is None else str(Path(path).absolute())
 
 
 _KINDS: dict[str, Any] = {"data": DataConfig, "encoder": EncoderConfig, "train": TrainConfig}
@@ -237,7 +256,7 @@ def _parser(loss_options: dict[str, Any] | None, prog: str) -> Any:
     parser.add_argument("--run", type=str | None, metavar="DIR", help="the model folder (runs/DATA-LOSS)")
     for section, kind in (("data", DataConfig), ("encoder", EncoderConfig)):
         _add_section(parser, section, kind)
-    parser.add_argument("--loss.name", default=LossConfig.name, help=f"(default: {LossConfig.name})")
+    parser.add_argument("--loss.name", default=LossConfig.name, help=f"one of {', '.join(LOSSES)}")
     for name, value in (loss_options or {}).items():
         parser.add_argument(f"--loss.{name}", type=_type_of(value), default=value)
     _add_section(parser, "train", TrainConfig)
@@ -266,14 +285,20 @@ def _refuse_unknown(arguments: Sequence[str], parser: Any, loss_options: dict[st
         name = argument.split("=", 1)[0]
         if name.startswith("--") and name not in known and loss_options is not None:
             raise ConfigError(f"unknown option '{name}'. {did_you_mean(name, known - {'-h'})}")
-    settings = [option.removeprefix("--") for option in known if "." in option]
+    settings = sorted(option.removeprefix("--") for option in known if "." in option)
     for path in _values(arguments, "--config"):
         for section, content in read_yaml(path).items():
             if section == "run":
                 continue
             if section not in SECTIONS:
-                raise ConfigError(f"{path}: unknown section '{section}'. {did_you_mean(section, SECTIONS)}")
-            for name in content if isinstance(content, dict) else ():
+                hint = did_you_mean(str(section), SECTIONS)
+                raise ConfigError(f"{path}: unknown section '{section}'. {hint}")
+            if not isinstance(content, dict):
+                first = next(each for each in settings if each.startswith(section)).split(".")[1]
+                raise ConfigError(
+                    f"{path}: '{section}' must hold settings, such as '{section}: {{{first}: ...}}'."
+                )
+            for name in content:
                 setting = f"{section}.{name}"
                 if setting not in settings and loss_options is not None:
                     hint = did_you_mean(setting, [each for each in settings if each.startswith(section)])
@@ -282,9 +307,13 @@ def _refuse_unknown(arguments: Sequence[str], parser: Any, loss_options: dict[st
 
 def _values(arguments: Sequence[str], option: str) -> list[str]:
     """What an option is set to, each time it stands in the arguments."""
-    found = [each.split("=", 1)[1] for each in arguments if each.startswith(f"{option}=")]
-    follows = [arguments[k + 1] for k, each in enumerate(arguments[:-1]) if each == option]
-    return found or follows
+    found = []
+    for k, each in enumerate(arguments):
+        if each.startswith(f"{option}="):
+            found.append(each.split("=", 1)[1])
+        elif each == option and k + 1 < len(arguments):
+            found.append(arguments[k + 1])
+    return found
 
 
 def _one_line(error: object) -> str:

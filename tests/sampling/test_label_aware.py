@@ -326,7 +326,7 @@ def test_the_shards_join_to_the_batches_of_one_process(
     for number, batch in enumerate(joined):
         shares = [shard[number] for shard in shards]
         assert {len(share) for share in shares} == {batch_size // processes}
-        assert [image for together in zip(*shares, strict=True) for image in together] == batch
+        assert [image for share in shares for image in share] == batch
     assert {len(shard) for shard in shards} == {len(joined)}
 
 

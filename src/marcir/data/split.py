@@ -1,8 +1,10 @@
 """Training, validation and test parts of an archive: drawn from a seed, saved, and proven the same."""
 
+import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -64,6 +66,12 @@ class Split:
         if empty := [part for part, size in sizes.items() if not size]:
             text += f"\nWARNING: no images for {' and '.join(empty)}: the archive is too small to be split."
         return text
+
+    @cached_property
+    def checksum(self) -> str:
+        """A fingerprint of who belongs where: equal for equal parts of one label table, in any order."""
+        parts = [sorted(getattr(self, part)) for part in PARTS]
+        return hashlib.sha256(json.dumps([self.label_checksum, *parts]).encode()).hexdigest()
 
     def save(self, path: str | Path) -> None:
         """Write the split as JSON, whole or not at all."""

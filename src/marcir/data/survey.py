@@ -92,7 +92,7 @@ def refuse_broken(broken: Mapping[str, str]) -> None:
         more = f" ... and {len(broken) - _NAMED} more." if len(broken) > _NAMED else ""
         raise DataError(
             f"{len(broken)} broken image(s): {named}{more} "
-            "Mend them, or leave them out with --on-broken skip."
+            "Mend them, or leave them out with --on-broken skip (in train: --data.on_broken skip)."
         )
 
 

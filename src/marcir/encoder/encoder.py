@@ -1,5 +1,6 @@
 """The encoder: images to unit vectors."""
 
+from collections.abc import Iterable
 from typing import Literal
 
 import torch
@@ -7,6 +8,7 @@ from torch import Tensor, nn
 from torch.nn.functional import normalize
 
 from marcir.encoder.backbone import Backbone
+from marcir.encoder.batch_norm import reestimate_batch_norm
 
 Embedding = Literal["projection", "backbone"]
 
@@ -52,6 +54,10 @@ class Encoder(nn.Module):
         last = self.head[-1]
         assert isinstance(last, nn.Linear)  # noqa: S101  # tells the type checker
         return self.features if self.embedding == "backbone" else last.out_features
+
+    def fit_batch_norm(self, batches: Iterable[Tensor]) -> None:
+        """Estimate the backbone's batch-norm statistics on batches of images in their unit range."""
+        reestimate_batch_norm(self.backbone, ((images - self.mean) / self.std for images in batches))
 
     def forward(self, images: Tensor) -> Tensor:
         """Embeddings that the loss sees: the head's output at unit length. (B, C, S, S) -> (B, D)"""

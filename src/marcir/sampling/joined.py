@@ -20,7 +20,7 @@ class JoinedBatches(Sampler[list[int]], ABC):
         num_images: Images to draw from, N.
         batch_size: Images of a joined batch, over all processes.
         seed: Of the random numbers, together with the epoch.
-        rank: Which process this is. It gets the images `rank, rank + processes, ...` of every joined batch.
+        rank: Which process this is. It gets the rank-th of equal shares of every joined batch.
         processes: How many there are.
     """
 
@@ -54,7 +54,14 @@ class JoinedBatches(Sampler[list[int]], ABC):
     def __iter__(self) -> Iterator[list[int]]:
         # Seeded here and not at the first batch, so that a later `set_epoch` is for the next iteration.
         rng = np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(self.epoch,)))
-        return (batch[self.rank :: self.processes] for batch in self.joined(rng))
+        # Shares in a row: joined again in the order of processes, the batch is as it was drawn.
+        return (batch[self._share(len(batch))] for batch in self.joined(rng))
+
+    def _share(self, images: int) -> slice:
+        """This process's part of so many images; the first processes get one more where needed."""
+        each, more = divmod(images, self.processes)
+        start = self.rank * each + min(self.rank, more)
+        return slice(start, start + each + (self.rank < more))
 
     @abstractmethod
     def joined(self, rng: np.random.Generator) -> Iterator[list[int]]:

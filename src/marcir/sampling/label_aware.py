@@ -35,7 +35,7 @@ class LabelAwareBatches(JoinedBatches):
         batch_size: Images of a joined batch, over all processes; a multiple of `processes`.
         seed: Of the random numbers, together with the epoch.
         minimum: Images of each label in a batch, m.
-        rank: Which process this is; it gets every `processes`-th image of a joined batch.
+        rank: Which process this is; it gets the rank-th of equal shares of a joined batch.
         processes: How many there are.
 
     >>> import torch

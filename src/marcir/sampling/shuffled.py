@@ -19,7 +19,7 @@ class ShuffledBatches(JoinedBatches):
         num_images: Images to draw from, N.
         batch_size: Images of a joined batch, over all processes; a multiple of `processes`.
         seed: Of the random numbers, together with the epoch.
-        rank: Which process this is; it gets every `processes`-th image of a joined batch.
+        rank: Which process this is; it gets the rank-th of equal shares of a joined batch.
         processes: How many there are.
         drop_last: Leave out the images that do not fill a batch; otherwise they are a last, smaller one.
 

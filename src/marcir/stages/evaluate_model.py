@@ -13,7 +13,6 @@ from marcir.data.sources import ImageSource, open_images
 from marcir.data.split import PARTS, Split
 from marcir.data.survey import OnBroken
 from marcir.encoder.backbone import create_backbone
-from marcir.encoder.batch_norm import reestimate_batch_norm
 from marcir.encoder.encoder import Encoder
 from marcir.errors import ConfigError, DataError, MarcirError, did_you_mean
 from marcir.metrics.scores import Scores
@@ -23,6 +22,7 @@ from marcir.stages.evaluate import Evaluation, evaluate
 from marcir.stages.labelled import LabelledEmbeddings
 from marcir.stages.model import Model, load_model
 from marcir.stages.scores import retrieval_scores
+from marcir.stages.training.build import whole_batches
 from marcir.types import Embeddings
 
 _BATCH = 64
@@ -115,7 +115,7 @@ def _check_form(model: Model, source: ImageSource) -> None:
 def _choose(model: Model, archive: Archive, part: str | None) -> tuple[list[int], list[int], str]:
     """Positions to score, positions that the untrained backbone's statistics are taken from, and a note."""
     everything = list(range(len(archive)))
-    same = archive.label_checksum == model.config.split_checksum
+    same = archive.label_checksum == model.config.label_checksum
     if not same:
         if part not in (None, "all"):
             raise ConfigError(
@@ -146,15 +146,11 @@ def _untrained(model: Model, source: ImageSource, positions: Sequence[int]) -> M
     """The same backbone before training, with batch-norm statistics of the training images."""
     config = model.config
     settings = Config.of(read_yaml(model.path / "config.yaml"))
-    torch.manual_seed(settings.train.seed)
-    backbone = create_backbone(config.backbone, config.bands, config.size, settings.encoder.weights)
+    with torch.random.fork_rng():
+        torch.manual_seed(settings.train.seed)  # the run's own first weights
+        backbone = create_backbone(config.backbone, config.bands, config.size, settings.encoder.weights)
     encoder = Encoder(backbone, config.dim, "backbone", config.mean, config.std)
-    size, step = config.size, 2 * _BATCH
-    batches = (
-        (prepared(source.batch(positions[start : start + step]), size) - encoder.mean) / encoder.std
-        for start in range(0, len(positions) - len(positions) % step or len(positions), step)
-    )
-    reestimate_batch_norm(encoder.backbone, batches)
+    encoder.fit_batch_norm(prepared(source.batch(part), config.size) for part in whole_batches(positions))
     return Model(encoder, config, model.path)
 
 

@@ -3,6 +3,7 @@
 import hashlib
 import io
 import json
+import posixpath
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,7 +19,7 @@ from marcir.stages.embed import BATCH, images_of_folder
 from marcir.stages.metadata import Extra, read_metadata
 from marcir.stages.model import Model, load_model
 from marcir.stages.reading import read_ahead
-from marcir.store.lance import LanceStore
+from marcir.store.lance import LanceStore, sole_writer
 from marcir.store.records import About, Row
 
 with needs("train"):
@@ -92,7 +93,8 @@ def index(
     """Bring a store up to date with a folder of images.
 
     An image is up to date where its id and the fingerprint of its bytes are in the store. Killed at any
-    moment and run again, it finishes the job. Nothing is written into the folder of images.
+    moment and run again, it finishes the job. Nothing is written into the folder of images. Without a table,
+    the labels or the metadata that are in the store stay.
 
     Args:
         model: A folder of `marcir train`; it is copied into the store.
@@ -101,19 +103,26 @@ def index(
         labels: A label table of paths.
         metadata: A CSV of paths and whatever else is known of the images.
         prune: Remove images whose files are gone.
+
+    Raises:
+        DataError: For a folder without images, a store inside it, or a table that names none of them.
+        StoreError: Where the store is of another model, or another process is writing into it.
     """
+    _refuse_inside(store, images)
     loaded = load_model(model)
     ids, paths = images_of_folder(images)
     known = _Known.read(labels, metadata, set(ids))
     files = model_files(Path(model))
-    target = LanceStore.create(
-        store, About(fingerprint_of_model(files), loaded.dim, str(Path(images).absolute())), files
-    )
-    work = _Indexing(loaded, target, known, target.contents())
-    work.run(ids, paths)
-    gone = sorted(work.before.keys() - set(ids))
-    pruned = target.delete(gone) if prune and gone else 0
-    target.optimize()
+    about = About(fingerprint_of_model(files), loaded.dim, str(Path(images).absolute()))
+    with sole_writer(store):
+        target = LanceStore.create(store, about, files)
+        work = _Indexing(loaded, target, known, target.contents())
+        work.run(ids, paths)
+        gone = sorted(work.before.keys() - set(ids))
+        pruned = target.delete(gone) if prune and gone else 0
+        target.optimize()
+        if not target.fits_memory and not target.has_index:
+            target.build_index()
     return Indexed(
         added=work.added,
         changed=work.changed,
@@ -140,31 +149,67 @@ def fingerprint_of_model(files: Mapping[str, bytes]) -> str:
     return digest.hexdigest()
 
 
+def _refuse_inside(store: str | Path, images: str | Path) -> None:
+    """Nothing is ever written into the user's images."""
+    if "://" not in str(store) and Path(store).resolve().is_relative_to(Path(images).resolve()):
+        raise DataError(f"--store {store}: lies in the folder of images {images}. Choose another place.")
+
+
 @dataclass(frozen=True, eq=False)
 class _Known:
-    """What tables say of images."""
+    """What tables say of images; None where there is no table."""
 
-    labels: dict[str, tuple[str, ...]]
-    extra: dict[str, Extra]
+    labels: dict[str, tuple[str, ...]] | None
+    extra: dict[str, Extra] | None
 
     @classmethod
     def read(cls, labels: str | Path | None, metadata: str | Path | None, ids: set[str]) -> "_Known":
-        rows = read_label_table(labels)[0] if labels is not None else []
-        found = {Path(row.image).as_posix(): row.labels for row in rows}
-        if labels is not None and not found.keys() & ids:
-            raise DataError(
-                f"{labels}: none of its paths is an image below the folder. Give paths relative to --images."
-            )
-        return cls(found, read_metadata(metadata) if metadata is not None else {})
+        found = _read_labels(labels) if labels is not None else None
+        extra = read_metadata(metadata) if metadata is not None else None
+        for table, named in ((labels, found), (metadata, extra)):
+            if named is not None and not named.keys() & ids:
+                raise DataError(
+                    f"{table}: none of its paths is an image below the folder. "
+                    "Give paths relative to --images."
+                )
+        return cls(found, extra)
 
-    def of(self, image: str) -> tuple[tuple[str, ...], Extra]:
-        return self.labels.get(image, ()), self.extra.get(image, Extra())
+    def told(self, row: Row) -> Row:
+        """An image with what the tables say of it."""
+        if self.labels is not None:
+            row = replace(row, labels=self.labels.get(row.id, ()))
+        if self.extra is not None:
+            extra = self.extra.get(row.id, Extra())
+            row = replace(row, metadata=extra.metadata, bbox=extra.bbox, date=extra.date)
+        return row
 
-    def fingerprint(self, image: str) -> str:
-        """Of what the tables say of an image."""
-        labels, extra = self.of(image)
-        said = json.dumps([sorted(labels), dict(extra.metadata), extra.bbox, str(extra.date)], sort_keys=True)
-        return hashlib.blake2b(said.encode(), digest_size=8).hexdigest()
+    def fingerprint(self, image: str, content: str, before: str | None) -> str:
+        """Of an image's bytes, its labels and its metadata; of the latter as before, without a table."""
+        labels, extra = [*(before or "").split(":"), "", ""][1:3]
+        if self.labels is not None:
+            labels = _digest(sorted(self.labels.get(image, ())))
+        if self.extra is not None:
+            of = self.extra.get(image, Extra())
+            extra = _digest([dict(of.metadata), of.bbox, str(of.date)])
+        return f"{content}:{labels}:{extra}"
+
+
+def _read_labels(table: str | Path) -> dict[str, tuple[str, ...]]:
+    found: dict[str, tuple[str, ...]] = {}
+    for row in read_label_table(table)[0]:
+        image = posixpath.normpath(row.image)
+        if image in found:
+            raise DataError(f"{table} line {row.line}: '{image}' stands twice. Keep one.")
+        found[image] = row.labels
+    return found
+
+
+def _digest(said: object) -> str:
+    """A short fingerprint; none of what says nothing, so that an empty table changes nothing."""
+    if said in ([], [{}, None, "None"]):
+        return ""
+    text = json.dumps(said, sort_keys=True)
+    return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
 
 class _Indexing:
@@ -175,6 +220,7 @@ class _Indexing:
         self.added = self.changed = self.relabelled = self.unchanged = 0
         self.broken: dict[str, str] = {}
         self._rows: list[Row] = []
+        self._retold: list[_File] = []
 
     def run(self, ids: list[str], paths: list[Path]) -> None:
         batch: list[_File] = []
@@ -191,32 +237,30 @@ class _Indexing:
                 batch = []
         if batch:
             self._embed(batch)
+        self._retell()
         self._commit()
 
     def _read(self, item: tuple[str, Path]) -> _File:
         """Read a file; decode it only where it is new or changed. Runs in threads."""
         image, path = item
+        before = self.before.get(image)
         try:
+            _check_name(image)
             data = read_content(path)
-            content = f"{hashlib.blake2b(data, digest_size=16).hexdigest()}:{self.known.fingerprint(image)}"
-            if _bytes_of(self.before.get(image)) == _bytes_of(content):
+            content = self.known.fingerprint(image, hashlib.blake2b(data, digest_size=16).hexdigest(), before)
+            if _bytes_of(before) == _bytes_of(content):
                 return _File(image, content)
             pixels = decode_image(data, path)
             square = self.model.square(pixels, path)
         except BrokenImageError as error:
             return _File(image, "", problem=str(error))
-        labels, extra = self.known.of(image)
         row = Row(
             image,
             np.zeros(0, np.float32),
-            labels,
             width=pixels.shape[1],
             height=pixels.shape[0],
             thumbnail=thumbnail(pixels, data),
             content=content,
-            metadata=extra.metadata,
-            bbox=extra.bbox,
-            date=extra.date,
         )
         return _File(image, content, row, square)
 
@@ -225,33 +269,52 @@ class _Indexing:
         if self.before[file.id] == file.content:
             self.unchanged += 1
             return
-        labels, extra = self.known.of(file.id)
-        (row,) = self.store.get([file.id])
-        self._rows.append(
-            replace(
-                row,
-                labels=labels,
-                content=file.content,
-                metadata=extra.metadata,
-                bbox=extra.bbox,
-                date=extra.date,
-            )
-        )
         self.relabelled += 1
+        self._retold.append(file)
+        if len(self._retold) >= _COMMIT:
+            self._retell()
+
+    def _retell(self) -> None:
+        """Give images their new labels and metadata, without embedding them."""
+        rows = self.store.get([file.id for file in self._retold])
+        for row, file in zip(rows, self._retold, strict=True):
+            self._add(self.known.told(replace(row, content=file.content)))
+        self._retold = []
 
     def _embed(self, batch: list[_File]) -> None:
         vectors = self.model.embed_squares([file.square for file in batch if file.square is not None])
+        there = [file.id for file in batch if file.id in self.before]
+        before = dict(zip(there, self.store.get(there), strict=True))
         for file, vector in zip(batch, vectors, strict=True):
             if file.row is not None:
-                self._rows.append(replace(file.row, vector=vector))
-            self.changed += file.id in self.before
-            self.added += file.id not in self.before
+                self._add(self.known.told(_as_before(replace(file.row, vector=vector), before.get(file.id))))
+        self.changed += len(there)
+        self.added += len(batch) - len(there)
+
+    def _add(self, row: Row) -> None:
+        self._rows.append(row)
         if len(self._rows) >= _COMMIT:
             self._commit()
 
     def _commit(self) -> None:
         self.store.add(self._rows)
         self._rows = []
+
+
+def _as_before(row: Row, before: Row | None) -> Row:
+    """An image whose bytes have changed, with what was known of it."""
+    if before is None:
+        return row
+    return replace(row, labels=before.labels, metadata=before.metadata, bbox=before.bbox, date=before.date)
+
+
+def _check_name(image: str) -> None:
+    """Refuse a file whose name no store, no JSON and no screen can hold."""
+    try:
+        image.encode()
+    except UnicodeEncodeError:
+        shown = image.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+        raise BrokenImageError(f"{shown}: its name is not UTF-8. Rename it.") from None
 
 
 def _bytes_of(content: str | None) -> str | None:

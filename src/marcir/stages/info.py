@@ -12,6 +12,7 @@ def info(model: str | Path) -> str:
     folder = Path(model)
     config = read_model_config(folder)
     options = ", ".join(f"{name} = {value}" for name, value in config.loss.items() if name != "name")
+    loss = config.loss["name"] + (f" ({options})" if options else "")
     counts = zip(config.labels, config.training_counts, strict=True)
     counted = [f"{label} ({count:,})" for label, count in counts]
     lines = [
@@ -19,7 +20,7 @@ def info(model: str | Path) -> str:
         if config.embedding == "projection"
         else f"{folder}: {config.backbone}, {config.embedding}",
         f"images: {config.bands} bands of {config.dtype}, seen at {config.size} x {config.size}",
-        f"trained on {config.dataset} with {config.loss['name']} ({options}), marcir {config.marcir}",
+        f"trained on {config.dataset} with {loss}, marcir {config.marcir}",
         f"labels: {', '.join(counted)}",
     ]
     try:
@@ -31,7 +32,7 @@ def info(model: str | Path) -> str:
             rows.append([name, *map(percent, values)])
         lines += ["", aligned(rows)]
     except FileNotFoundError:
-        lines.append("no test scores yet: the training has not come to its end.")
-    except (ValueError, KeyError, TypeError):
+        lines.append("no test scores: the training has not come to its end, or had no test images.")
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         lines.append("metrics.json cannot be read.")
     return "\n".join(lines)

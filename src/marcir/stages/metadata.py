@@ -3,6 +3,7 @@
 import csv
 import datetime
 import io
+import posixpath
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -49,17 +50,28 @@ def read_metadata(path: str | Path) -> dict[str, Extra]:
     if not rows:
         raise DataError(f"{table}: the file is empty. It needs a header and one line an image.")
     header = [name.strip() for name in rows[0][1]]
+    _check_header(f"{table} line {rows[0][0]}", header)
     found: dict[str, Extra] = {}
     for line, cells in rows[1:]:
         where = f"{table} line {line}"
         if len(cells) != len(header):
             raise DataError(f"{where}: expected {len(header)} columns as in the header, found {len(cells)}.")
         values = {name: cell.strip() for name, cell in zip(header, cells, strict=True)}
-        image = Path(values.pop(header[0])).as_posix()
+        image = posixpath.normpath(values.pop(header[0]))
         if image in found:
             raise DataError(f"{where}: '{image}' stands twice. Keep one.")
         found[image] = _extra(where, values)
     return found
+
+
+def _check_header(where: str, header: list[str]) -> None:
+    if "" in header:
+        raise DataError(f"{where}: column {header.index('') + 1} has no name.")
+    twice = next((name for name in header if header.count(name) > 1), None)
+    if twice is not None:
+        raise DataError(f"{where}: the column '{twice}' stands twice. Keep one.")
+    if header[0] in (*_CORNERS, "date"):
+        raise DataError(f"{where}: the first column is '{header[0]}'. It must hold the paths of the images.")
 
 
 def _extra(where: str, values: dict[str, str]) -> Extra:

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,12 +11,14 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
 
+from marcir.checks import whole
 from marcir.data.images import Form, read_image
 from marcir.data.resize import prepared, to_square
 from marcir.encoder.backbone import create_backbone
 from marcir.encoder.encoder import Encoder
 from marcir.errors import ConfigError, DataError
 from marcir.files import reason
+from marcir.stages.training.model_config import checked_config
 from marcir.stages.training.model_folder import ModelConfig
 
 if TYPE_CHECKING:
@@ -56,9 +57,12 @@ class Model:
 
         Raises:
             DataError: For an image that cannot be read or has other bands.
+            ConfigError: For one image instead of a list of them.
         """
-        if isinstance(images, str | Path):
+        if isinstance(images, str | Path) or _is_picture(images) or getattr(images, "ndim", 4) != 4:
             raise ConfigError("embed: expected a list of images, found one. Write embed([image]).")
+        images = images if hasattr(images, "__getitem__") else list(images)
+        whole("batch_size", batch_size, 1)
         starts = range(0, len(images), batch_size)
         parts = [
             self.embed_squares([self._read(images[k], k) for k in range(s, min(s + batch_size, len(images)))])
@@ -112,23 +116,19 @@ def load_model(path: str | Path) -> Model:
 def read_model_config(folder: Path) -> ModelConfig:
     """The `config.json` of a model folder."""
     try:
-        content: dict[str, Any] = json.loads((folder / "config.json").read_text("utf-8"))
-        values = {each.name: content[each.name] for each in fields(ModelConfig)}
+        return checked_config(json.loads((folder / "config.json").read_text("utf-8")))
     except FileNotFoundError:
         raise ConfigError(
             f"{folder}: not a model folder (no config.json). Make one with: marcir train --run {folder}"
         ) from None
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ConfigError(f"{folder}: config.json is not a model's ({error!r}).") from error
-    for name in ("mean", "std", "labels", "training_counts"):
-        values[name] = tuple(values[name])
-    return ModelConfig(**values)
+    except (OSError, ValueError, RecursionError) as error:
+        raise ConfigError(f"{folder}: config.json is not a model's ({reason(error)}).") from error
 
 
 def _as_array(image: Any, position: int) -> np.ndarray:
     """A PIL image or an array as (H, W, C)."""
-    if hasattr(image, "getbands"):  # PIL, without importing it
-        image = np.asarray(image if image.mode in ("L", "RGB", "I;16") else image.convert("RGB"))
+    if _is_picture(image):
+        image = _pixels(image)
     if not isinstance(image, np.ndarray) or image.ndim not in (2, 3) or not image.size:
         shape = getattr(image, "shape", type(image).__name__)
         raise DataError(
@@ -136,3 +136,17 @@ def _as_array(image: Any, position: int) -> np.ndarray:
         )
     pixels: np.ndarray = image[:, :, None] if image.ndim == 2 else image
     return pixels
+
+
+def _is_picture(image: Any) -> bool:
+    """Whether it is of PIL, without importing it."""
+    return hasattr(image, "getbands")
+
+
+def _pixels(image: "Image") -> np.ndarray:
+    """Of a PIL image, as they would be read from its file: colours, or one band of any depth."""
+    if image.mode in ("1", "L", "LA", "La"):
+        return np.asarray(image.convert("L"))
+    if image.mode in ("I", "F"):
+        return np.asarray(image, np.float32)
+    return np.asarray(image if image.mode.startswith("I;16") else image.convert("RGB"))

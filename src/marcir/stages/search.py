@@ -1,7 +1,7 @@
 """Search an indexed archive: by image, by id, by examples and counter-examples, by labels."""
 
+import secrets
 import shutil
-import tempfile
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from marcir.checks import whole
 from marcir.errors import StoreError
-from marcir.files import cache_folder
+from marcir.files import cache_outside, reason
 from marcir.stages.index import fingerprint_of_model
 from marcir.stages.model import Model, load_model
 from marcir.store.lance import LanceStore
@@ -20,6 +21,8 @@ from marcir.store.records import Filter, Hit, Row
 
 # How much a counter-example pushes, beside what an example pulls (Rocchio).
 UNLIKE = 0.5
+# Times that a search is done while others remove what it finds.
+_TRIES = 5
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,15 +159,25 @@ class SearchableArchive:
         query_labels: tuple[str, ...] = (),
     ) -> Answer:
         """Images near a vector. (D,)"""
-        (found,) = self.store.search(vector[None], k + len(without), where)
-        hits = tuple(hit for hit in found if hit.id not in without)[:k]
-        rows = tuple(self.store.get([hit.id for hit in hits]))
+        whole("k", k, 1)
+        for left in reversed(range(_TRIES)):
+            (found,) = self.store.search(np.asarray(vector)[None], k + len(without), where)
+            hits = tuple(hit for hit in found if hit.id not in without)[:k]
+            try:
+                rows = tuple(self.store.get([hit.id for hit in hits]))
+                break
+            except StoreError:  # somebody removed one of them in between
+                if not left:
+                    raise
         return Answer(hits, rows, self.store.about.root, query_labels)
 
     def _vector(self, example: Any) -> tuple[np.ndarray, str | None]:
         """The vector of an example, and its id where it is of the archive."""
         if isinstance(example, str) and not Path(example).is_file():
-            (row,) = self.store.get([example])
+            try:
+                (row,) = self.store.get([example])
+            except StoreError as error:
+                raise StoreError(f"'{example}' is no file, and {error}") from None
             return row.vector, example
         vector: np.ndarray = self.model.embed([example])[0]
         return vector, None
@@ -185,22 +198,25 @@ def unpacked_model(store: LanceStore) -> Model:
     Raises:
         StoreError: Where its files are not those that the vectors were made with.
     """
-    folder = cache_folder() / "models" / store.about.model
+    folder = cache_outside(Path(store.about.root)) / "models" / store.about.model
     if not folder.exists():
         files = store.model_files()
         if fingerprint_of_model(files) != store.about.model:
             raise StoreError(
                 f"{store.uri}: the model in the store is not the one that its vectors were made with."
             )
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        temporary = Path(tempfile.mkdtemp(dir=folder.parent))
+        temporary = folder.with_name(f".{secrets.token_hex(8)}.part")
         try:
+            temporary.mkdir(parents=True)
             for name, content in files.items():
                 (temporary / Path(name).name).write_bytes(content)
             temporary.rename(folder)
-        except OSError:
-            if not folder.exists():  # another process was first, otherwise
-                raise
+        except OSError as error:
+            if not folder.is_dir():  # another process was first, otherwise
+                raise StoreError(
+                    f"{folder}: the store's model cannot be unpacked ({reason(error)}). "
+                    "Set MARCIR_CACHE to a folder that can be written."
+                ) from error
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
     return load_model(folder)

@@ -26,7 +26,7 @@ def store_info(uri: str | Path) -> str:
         [
             f"{store.uri}: {rows:,} images of {about.root}",
             f"vectors of {about.dim} numbers, model {about.model[:12]}",
-            f"searched {'with an approximate index' if store.matrix is None else 'exactly, in memory'}"
+            f"searched {'exactly, in memory' if store.fits_memory else 'with an approximate index'}"
             f"{'' if store.has_index else ' (no approximate index)'}",
             *([] if size is None else [f"size: {size / 2**20:,.1f} MiB"]),
             f"labels: {labels}",
@@ -60,7 +60,11 @@ class Recall:
 
 
 def check_recall(uri: str | Path, k: int = 10, queries: int = 100, seed: int = 0) -> Recall:
-    """Build the approximate index and compare it with exact search, for images of the store as queries."""
+    """Build the approximate index and compare it with exact search, for images of the store as queries.
+
+    Raises:
+        StoreError: For a store without images, and where the vectors are too many for exact search.
+    """
     whole("k", k, 1)
     exact, approximate = LanceStore(uri), LanceStore(uri, approximate=True)
     matrix = exact.matrix

@@ -1,21 +1,25 @@
 """Train an encoder on a labelled archive, and leave a model folder."""
 
+import hashlib
 import os
+import shlex
 import signal
 import sys
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-from safetensors.torch import load_file
+from filelock import FileLock, Timeout
 
 from marcir.catalog import LOSSES, resolve
 from marcir.config import Config
 from marcir.encoder.encoder import Encoder
-from marcir.errors import DependencyError
+from marcir.errors import ConfigError, DependencyError
+from marcir.files import cache_folder
 from marcir.stages.evaluate import Evaluation, LabelledEmbeddings, evaluate
 from marcir.stages.scores import retrieval_scores
 from marcir.stages.training.board import Board
@@ -32,13 +36,16 @@ if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
 _BATCH = 128
+# Seconds within which two interrupts count as one.
+_SAME_INTERRUPT = 1.0
 
 
 def train(config: Config) -> Evaluation | None:
     """Train, or go on with a run that was interrupted.
 
     Returns:
-        The scores of the best model on the test images; None on all processes but the first.
+        The scores of the best model on the test images; None on all processes but the first, and where
+        there are no test images.
 
     Raises:
         KeyboardInterrupt: After Ctrl-C, when everything is saved.
@@ -51,12 +58,22 @@ def train(config: Config) -> Evaluation | None:
     task = open_task(config, folder.split if folder.started else None)
     reporter = Reporter(config.train.epochs, fabric.is_global_zero)
     trainer = _trainer(config, fabric, task, folder, reporter)
-    if fabric.is_global_zero and not folder.started:
-        folder.claim(config, task.split)
+    lock = _only_run(folder.path) if fabric.is_global_zero else nullcontext()
+    with lock:
+        return _train(config, fabric, task, folder, reporter, trainer)
+
+
+def _train(
+    config: Config, fabric: "Fabric", task: Task, folder: ModelFolder, reporter: Reporter, trainer: Trainer
+) -> Evaluation | None:
+    if fabric.is_global_zero:
+        folder.sweep()
+        if not folder.started:
+            folder.claim(config, task.split)
     fabric.barrier()
     _introduce(reporter, config, task)
     if trainer.resume():
-        _say_resumed(reporter, trainer.progress, config)
+        _say_resumed(reporter, trainer, config)
     with _stopping_on_interrupt(trainer):
         trainer.run()
     if not trainer.done:
@@ -64,8 +81,33 @@ def train(config: Config) -> Evaluation | None:
         raise KeyboardInterrupt
     if not fabric.is_global_zero:
         return None
-    reporter.say(f"trained in {duration(trainer.progress.seconds)}; scoring the test images")
-    return _results(config, task, trainer, folder)
+    scored = len(task.positions("test")) >= 2
+    reporter.say(
+        f"trained in {duration(trainer.progress.seconds)}; "
+        + ("scoring the test images" if scored else f"{folder.path} holds the model")
+    )
+    evaluation = _score(config, task, trainer, folder) if scored else None
+    folder.save_results(evaluation, ModelConfig.of(config, task, trainer.encoder), trainer.progress)
+    return evaluation
+
+
+def _only_run(folder: Path) -> FileLock:
+    """Keep a second process out of the run's folder as long as the lock lives.
+
+    Raises:
+        ConfigError: Where another process is training there.
+    """
+    locks = cache_folder() / "locks"
+    locks.mkdir(parents=True, exist_ok=True)
+    name = hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:24]
+    lock = FileLock(locks / f"{name}.lock")
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        raise ConfigError(
+            f"{folder}: another process is training there. Wait for it, or use another --run."
+        ) from None
+    return lock
 
 
 def effective(config: Config) -> Config:
@@ -74,9 +116,10 @@ def effective(config: Config) -> Config:
     precision = config.train.precision
     if precision == "auto":
         precision = "bfloat16" if _bfloat16_is_native() else "float32"
+    config = config.anchored()
     return replace(
         config,
-        data=replace(config.data, size=image_size(config.data), root=_absolute(config.data.root)),
+        data=replace(config.data, size=image_size(config.data)),
         loss=replace(config.loss, options=options),
         train=replace(config.train, precision=precision),
     )
@@ -137,26 +180,23 @@ def _trainer(
     )
 
 
-def _results(config: Config, task: Task, trainer: Trainer, folder: ModelFolder) -> Evaluation:
+def _score(config: Config, task: Task, trainer: Trainer, folder: ModelFolder) -> Evaluation:
     """Score the best weights on the test images, beside the same backbone untrained."""
-    positions = task.positions("test")
-    encoder, written = trainer.encoder, ModelConfig.of(config, task, trainer.encoder)
-    encoder.load_state_dict(load_file(folder.path / "model.safetensors"))
+    positions, encoder = task.positions("test"), trainer.encoder
+    folder.load_weights(encoder)
     encoder.eval()
     ids = tuple(task.archive.ids[position] for position in positions)
     labels = task.archive.labels[positions]
     vectors = embed_positions(encoder, trainer.examples, positions)
     untrained = build_untrained(config.encoder, task, config.train.seed).to(encoder.mean.device).eval()
     before = embed_positions(untrained, AugmentedImages(task, config.train.seed), positions)
-    evaluation = evaluate(
+    return evaluate(
         folder.path.name,
         LabelledEmbeddings(Embeddings(ids, vectors.numpy()), labels, task.archive.vocabulary),
-        training_counts=written.training_counts,
+        training_counts=task.statistics.label_counts.tolist(),
         more={"untrained": retrieval_scores(before, labels, ids=ids, per_label=False)},
         seed=config.train.seed,
     )
-    folder.save_results(evaluation, written, trainer.progress)
-    return evaluation
 
 
 @torch.inference_mode()
@@ -168,13 +208,19 @@ def embed_positions(encoder: Encoder, examples: Examples, positions: list[int]) 
 
 @contextmanager
 def _stopping_on_interrupt(trainer: Trainer) -> Iterator[None]:
-    """The first Ctrl-C ends the step and saves; the second one ends at once."""
+    """The first Ctrl-C ends the step and saves; the second one ends at once.
+
+    A terminal and torchrun both hand on one Ctrl-C: what follows within a moment is the same one.
+    """
+    asked: list[float] = []
 
     def stop(*_: Any) -> None:
-        if trainer.stopping:
+        asked.append(time.monotonic())
+        if asked[-1] - asked[0] > _SAME_INTERRUPT:
             raise KeyboardInterrupt
-        trainer.stopping = True
-        trainer.reporter.say("stopping after this step (once more to stop at once) ...")
+        trainer.asked_to_stop = True
+        if len(asked) == 1:
+            trainer.reporter.say("stopping after this step (once more to stop at once) ...")
 
     before = signal.signal(signal.SIGINT, stop)
     try:
@@ -194,18 +240,21 @@ def _introduce(reporter: Reporter, config: Config, task: Task) -> None:
         reporter.say(f"skipped {problem}")
     if len(task.positions("validation")) < 2:
         reporter.warn("there are no validation images: the last epoch's weights are kept, not the best.")
+    if len(task.positions("test")) < 2:
+        reporter.warn("there are fewer than two test images: the model gets no test scores.")
 
 
-def _say_resumed(reporter: Reporter, progress: Progress, config: Config) -> None:
+def _say_resumed(reporter: Reporter, trainer: Trainer, config: Config) -> None:
+    progress = trainer.progress
     at = f"epoch {progress.epoch + 1}" + (f", step {progress.step + 1}" if progress.step else "")
-    over = "already trained to its end" if progress.epoch >= config.train.epochs else f"going on with {at}"
+    over = "already trained to its end" if trainer.done else f"going on with {at}"
     reporter.say(f"{config.folder}: {over}")
 
 
 def _command(config: Config) -> str:
     """The arguments to go on with: as they were given, or the settings beside the run."""
     given = sys.argv[2:] if len(sys.argv) > 2 and sys.argv[1] == "train" else []
-    return " ".join(given) or f"--config {config.folder / 'config.yaml'} --run {config.folder}"
+    return shlex.join(given or ["--config", str(config.folder / "config.yaml"), "--run", str(config.folder)])
 
 
 def _loss_defaults(name: str) -> dict[str, Any]:
@@ -213,10 +262,6 @@ def _loss_defaults(name: str) -> dict[str, Any]:
 
     resolve("loss", name, LOSSES)
     return loss_options(name)
-
-
-def _absolute(root: str | None) -> str | None:
-    return None if root is None else str(Path(root).absolute())
 
 
 def _bfloat16_is_native() -> bool:

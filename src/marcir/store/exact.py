@@ -12,6 +12,10 @@ _PAIRS = 2**21
 _GROUP = 32
 # Below this share of the rows, the allowed ones are copied together instead of masked.
 _FEW = 0.25
+# A matrix product rounds equal vectors differently, by their place; what is so near is compared again.
+_MARGIN = 1e-5
+# Rows that are compared again at a time.
+_ROWS = 2**16
 
 
 def best(
@@ -20,11 +24,12 @@ def best(
     """Rows with the k largest products, largest first; equal ones in the order of rows.
 
     The k-th largest best-of-a-group is no larger than the k-th largest product, so that only groups which
-    reach it can hold an answer: nothing is sorted but those few.
+    reach it can hold an answer: nothing is sorted but those few. Their products are taken anew, each in the
+    same way: equal vectors are equally similar, and an answer does not depend on the other queries.
 
     Args:
-        vectors: (N, D)
-        queries: (Q, D)
+        vectors: Unit length. (N, D)
+        queries: Unit length. (Q, D)
         k: How many.
         allowed: Which rows may be found, bool. (N,)
         least: Products below it are left out.
@@ -48,10 +53,10 @@ def _search(
 ) -> list[tuple[np.ndarray, np.ndarray]]:
     q = len(queries)
     k = min(k, len(vectors))
-    if k < 1:
+    if k < 1 or not q:
         return [(np.zeros(0, np.int64), np.zeros(0, np.float32)) for _ in range(q)]
     step = max(_GROUP * k, _PAIRS // q // _GROUP * _GROUP)
-    bound = torch.full((q,), least)
+    bound = torch.full((q,), least, dtype=torch.float32)
     kept: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
     for start in range(0, len(vectors), step):
         block = vectors[start : start + step]
@@ -61,13 +66,30 @@ def _search(
         bound, candidates = _candidates(products, bound, k, start)
         kept.append(candidates)
     query, row, value = (np.concatenate(parts) for parts in zip(*kept, strict=True))
-    order = np.lexsort((row, -value, query))
-    query, row, value = query[order], row[order], value[order]
-    ends = np.searchsorted(query, np.arange(q + 1))
+    order = np.argsort(query, kind="stable")
+    row, value = row[order], value[order]
+    ends = np.searchsorted(query[order], np.arange(q + 1))
     return [
-        (row[first : min(first + k, last)], value[first : min(first + k, last)])
-        for first, last in pairwise(ends)
+        _ranked(vectors, queries[place], row[first:last], value[first:last], k, least)
+        for place, (first, last) in enumerate(pairwise(ends))
     ]
+
+
+def _ranked(
+    vectors: Tensor, query: Tensor, rows: np.ndarray, values: np.ndarray, k: int, least: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """The best k of the candidates, by products that do not depend on the place of a row."""
+    if len(rows) > k:
+        rows = rows[values >= np.partition(values, -k)[-k] - _MARGIN]
+    products = np.concatenate(
+        [
+            (vectors[torch.from_numpy(rows[start : start + _ROWS])].double() * query.double()).sum(1).numpy()
+            for start in range(0, max(1, len(rows)), _ROWS)
+        ]
+    ).astype(np.float32)
+    order = np.lexsort((rows, -products))[:k]
+    order = order[products[order] >= np.float32(least)]
+    return rows[order], products[order]
 
 
 def _candidates(
@@ -80,14 +102,15 @@ def _candidates(
     tops = groups.amax(2)  # (Q, G)
     if tops.shape[1] >= k:
         bound = torch.maximum(bound, tops.topk(k, dim=1, sorted=False).values.amin(1))
-    reached = (tops >= bound[:, None]) & (tops > -torch.inf)
+    floor = bound - _MARGIN
+    reached = (tops >= floor[:, None]) & (tops > -torch.inf)
     query, group = reached.nonzero(as_tuple=True)
     values = groups[query, group]  # (P, GROUP)
-    inside = (values >= bound[query][:, None]) & (values > -torch.inf)
+    inside = (values >= floor[query][:, None]) & (values > -torch.inf)
     pair, offset = inside.nonzero(as_tuple=True)
     rows = start + group[pair] * _GROUP + offset
     rest = products[:, whole:]
-    rest_query, rest_offset = ((rest >= bound[:, None]) & (rest > -torch.inf)).nonzero(as_tuple=True)
+    rest_query, rest_offset = ((rest >= floor[:, None]) & (rest > -torch.inf)).nonzero(as_tuple=True)
     return bound, (
         torch.cat([query[pair], rest_query]).numpy(),
         torch.cat([rows, start + whole + rest_offset]).numpy(),

@@ -8,6 +8,11 @@ from marcir.errors import StoreError, did_you_mean
 from marcir.store.records import Filter
 
 
+def unknown_label(name: str, known: Iterable[str]) -> StoreError:
+    """The error for a label that no image has, with the nearest one."""
+    return StoreError(f"no image of the store has the label '{name}'. {did_you_mean(name, known)}")
+
+
 class LabelIndex:
     """Rows by label.
 
@@ -19,7 +24,7 @@ class LabelIndex:
         self.labels = labels
         rows: dict[str, list[int]] = {}
         for row, names in enumerate(labels):
-            for name in names:
+            for name in set(names):
                 rows.setdefault(name, []).append(row)
         self._rows = {name: np.array(of, dtype=np.int64) for name, of in sorted(rows.items())}
 
@@ -51,8 +56,6 @@ class LabelIndex:
         mask = np.zeros(len(self.labels), dtype=bool)
         for name in names:
             if name not in self._rows:
-                raise StoreError(
-                    f"no image of the store has the label '{name}'. {did_you_mean(name, self._rows)}"
-                )
+                raise unknown_label(name, self._rows)
             mask[self._rows[name]] = True
         return mask

@@ -4,6 +4,7 @@ LanceDB is not fork-safe: open a store inside the process that uses it.
 """
 
 import json
+import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -17,6 +18,7 @@ import numpy as np
 from marcir.checks import whole
 from marcir.errors import StoreError, needs
 from marcir.files import reason
+from marcir.store.label_index import unknown_label
 from marcir.store.memory import VectorMatrix, missing
 from marcir.store.records import About, Filter, Hit, Row, check_queries, check_rows
 from marcir.store.sql import labels_allow, one_of
@@ -24,17 +26,24 @@ from marcir.store.sql import labels_allow, one_of
 with needs("store"):
     import lancedb
     import pyarrow as pa
+    import pyarrow.compute as pc
     from lancedb.index import BTree, IvfHnswSq
 
     from marcir.store.arrow import schema, to_rows, to_table, vector_matrix
 
+with needs("train"):
+    from filelock import FileLock, Timeout
+
 VERSION = 1
+TABLES = ("model", "about", "images")  # in the order in which they are made
 IN_MEMORY = 4 * 2**30  # bytes of vectors that are searched exactly, in memory
 # An approximate index alone finds two of three neighbours; candidates are compared exactly again.
 REFINE = 10
 _KEPT_VERSIONS = timedelta(hours=1)  # a reader may still be at work on an older one
 _IDS_AT_ONCE = 500
 _REMOTE_SECONDS = 1.0  # between two looks whether a store on object storage has changed
+_LOCK = ".lock"
+_CONFLICTS = 10  # times that a commit which another writer preempted is tried again
 
 
 class LanceStore:
@@ -59,12 +68,14 @@ class LanceStore:
                 raise StoreError(
                     f"{self.uri}: not a store of marcir. Make one with: marcir index --store {self.uri}"
                 )
-            if "images" not in names:
+            if not {"images", "model"} <= names:
                 raise StoreError(f"{self.uri}: half written. Finish it with the same marcir index command.")
             self.about = _about(self.uri, self._db)
             self._table = self._db.open_table("images")
         self._matrix: VectorMatrix | None = None
         self._matrix_version = -1
+        self._labels: dict[str, int] = {}
+        self._labels_version = -1
         self._looked = 0.0
 
     @classmethod
@@ -81,6 +92,7 @@ class LanceStore:
         with _told(uri):
             db = lancedb.connect(uri)
             names = _tables(db)
+            found = about
             if "about" in names:
                 found = _about(uri, db)
                 if (found.model, found.dim) != (about.model, about.dim):
@@ -92,9 +104,10 @@ class LanceStore:
                 content = {"name": list(model), "content": list(model.values())}
                 columns = pa.schema([("name", pa.string()), ("content", pa.large_binary())])
                 db.create_table("model", pa.table(content, schema=columns))
-            if "about" not in names:
+            if "about" not in names or found.root != about.root:
                 told = json.dumps({"version": VERSION, **asdict(about)})
-                db.create_table("about", pa.table({"about": [told]}))
+                mode = "overwrite" if "about" in names else "create"
+                db.create_table("about", pa.table({"about": [told]}), mode=mode)
             if "images" not in names:
                 db.create_table("images", schema=schema(about.dim))
         return cls(uri)
@@ -114,7 +127,8 @@ class LanceStore:
         matrix = self.matrix
         if matrix is not None:
             return matrix.search(queries, k, where)
-        whole("k", k, 1)
+        k = min(whole("k", k, 1), max(1, self.count()))
+        self._check_labels(where)
         return [self._search_index(query, k, where) for query in queries]
 
     def get(self, ids: Sequence[str]) -> list[Row]:
@@ -132,32 +146,58 @@ class LanceStore:
 
     def delete(self, ids: Sequence[str]) -> int:
         """Remove images; how many there were."""
-        before = self.count()
-        for part in _parts(ids):
+        removed = 0
+        self._latest()
+        for part in _parts(list(dict.fromkeys(ids))):
             with _told(self.uri):
+                removed += int(self._table.count_rows(one_of("id", part)))
                 self._table.delete(one_of("id", part))
-        return before - self.count()
+        return removed
 
     def count(self, where: Filter | None = None) -> int:
         """Number of images."""
         self._latest()
         if where is not None and where.by_labels and (matrix := self.matrix) is not None:
             return matrix.count(where)
+        self._check_labels(where)
         with _told(self.uri):
             return int(self._table.count_rows(labels_allow(where)))
 
     def optimize(self) -> None:
         """Join small files, remove old versions, and index the ids; LanceDB never does so by itself."""
-        with _told(self.uri):
-            self._latest()
-            self._table.optimize(cleanup_older_than=_KEPT_VERSIONS)
-            if self.count() and not any("id" in index.columns for index in self._table.list_indices()):
-                self._table.create_index("id", config=BTree())
+        self._latest()
+        self._remove_doubles()
+        for left in reversed(range(_CONFLICTS)):
+            try:
+                with _told(self.uri):
+                    self._table.optimize(cleanup_older_than=_KEPT_VERSIONS)
+                    if self.count() and not any(
+                        "id" in index.columns for index in self._table.list_indices()
+                    ):
+                        self._table.create_index("id", config=BTree())
+                return
+            except StoreError as error:  # on object storage, where writers cannot lock each other out
+                if "conflict" not in str(error) or not left:
+                    raise
+                self._latest()
 
     def build_index(self) -> None:
-        """Make the approximate index anew."""
+        """Make the approximate index anew.
+
+        Raises:
+            StoreError: For a store without images.
+        """
+        if not self.count():
+            raise StoreError(f"{self.uri}: no images, so there is nothing to make an index of.")
         with _told(self.uri):
             self._table.create_index("vector", config=IvfHnswSq(distance_type="cosine"))
+
+    @property
+    def fits_memory(self) -> bool:
+        """Whether the vectors are few enough to be searched exactly."""
+        self._latest()
+        with _told(self.uri):
+            return 4 * self.about.dim * int(self._table.count_rows()) <= IN_MEMORY
 
     @property
     def has_index(self) -> bool:
@@ -166,7 +206,9 @@ class LanceStore:
 
     def ids(self) -> list[str]:
         """All ids, in order."""
-        return sorted(self.contents())
+        self._latest()
+        with _told(self.uri):
+            return sorted(self._scan(["id"])["id"].to_pylist())
 
     def contents(self) -> dict[str, str]:
         """Fingerprints of the files by id: what an indexing run compares with."""
@@ -179,17 +221,23 @@ class LanceStore:
         """Images of each label."""
         if (matrix := self.matrix) is not None:
             return matrix.labels.counts()
-        counts: dict[str, int] = {}
-        for names in self._scan(["labels"])["labels"].to_pylist():
-            for name in names or ():
-                counts[name] = counts.get(name, 0) + 1
-        return dict(sorted(counts.items()))
+        version = int(self._table.version)
+        if version != self._labels_version:
+            with _told(self.uri):
+                column = self._scan(["labels"])["labels"]
+            counts = pc.value_counts(pc.list_flatten(column)).to_pylist()
+            self._labels = {each["values"]: each["counts"] for each in counts}
+            self._labels_version = version
+        return dict(sorted(self._labels.items()))
 
     def centroid(self, labels: Sequence[str]) -> np.ndarray:
         """Mean vector of the images that carry all of the labels. (D,)"""
         if (matrix := self.matrix) is not None:
             return matrix.centroid(labels)
-        table = self._scan(["vector"], labels_allow(Filter(all=tuple(labels))))
+        where = Filter(all=tuple(labels))
+        self._check_labels(where)
+        with _told(self.uri):
+            table = self._scan(["vector"], labels_allow(where))
         if not table.num_rows:
             raise StoreError(f"no image of the store carries all of: {', '.join(labels)}.")
         mean: np.ndarray = vector_matrix(table["vector"]).mean(0)
@@ -204,10 +252,9 @@ class LanceStore:
     @property
     def matrix(self) -> VectorMatrix | None:
         """All vectors in memory, as of the newest version; None where they are too many."""
-        self._latest()
-        version = int(self._table.version)
-        if self.approximate or 4 * self.about.dim * self._table.count_rows() > IN_MEMORY:
+        if not self.fits_memory or self.approximate:
             return None
+        version = int(self._table.version)
         if self._matrix is None or version != self._matrix_version:
             with _told(self.uri):
                 table = self._scan(["id", "vector", "labels"]).sort_by("id")
@@ -229,6 +276,26 @@ class LanceStore:
         kept = [hit for hit in hits if hit.similarity >= least]
         return sorted(kept, key=lambda hit: (-hit.similarity, hit.id))
 
+    def _check_labels(self, where: Filter | None) -> None:
+        """Refuse a label that no image has, as exact search does."""
+        if where is None or not where.by_labels:
+            return
+        known = self.label_counts()
+        for name in (*where.all, *where.any, *where.none):
+            if name not in known:
+                raise unknown_label(name, known)
+
+    def _remove_doubles(self) -> None:
+        """Two writers on object storage, at the same moment, may both have added an image."""
+        with _told(self.uri):
+            ids = self._scan(["id"])["id"]
+            counts = pc.value_counts(ids).to_pylist()
+        twice = [each["values"] for each in counts if each["counts"] > 1]
+        for part in _parts(twice):
+            rows = self.get(part)
+            self.delete(part)
+            self.add(rows)
+
     def _scan(self, columns: list[str], condition: str | None = None) -> pa.Table:
         query = self._table.search().select(columns).limit(max(1, self._table.count_rows()))
         return (query if condition is None else query.where(condition)).to_arrow()
@@ -247,10 +314,37 @@ def _told(uri: str) -> Iterator[None]:
     """Errors of the store's library in one line."""
     try:
         yield
-    except (RuntimeError, ValueError, OSError) as error:
+    except (RuntimeError, ValueError, OSError, OverflowError) as error:
         if isinstance(error, StoreError):
             raise
-        raise StoreError(f"{uri}: the store cannot be used ({reason(error)[:300]}).") from error
+        said = re.sub(r",? ?/\S+\.rs:\d+(:\d+)?", "", reason(error))[:300].rstrip(" .,")
+        raise StoreError(f"{uri}: the store cannot be used ({said}).") from error
+
+
+@contextmanager
+def sole_writer(uri: str | Path) -> Iterator[None]:
+    """Keep other writers out of a folder; readers go on reading. Object storage has no locks.
+
+    Raises:
+        StoreError: Where another process is writing, and for a folder that holds other things.
+    """
+    folder = Path(uri)
+    if "://" in str(uri):
+        yield
+        return
+    _refuse_other_folder(str(uri))
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(folder / _LOCK, timeout=0)
+        lock.acquire()
+    except Timeout:
+        raise StoreError(f"{uri}: another marcir index is at work on it. Wait until it is done.") from None
+    except OSError as error:
+        raise StoreError(f"{uri}: cannot be written ({reason(error)}). Use another --store.") from error
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def _refuse_missing(uri: str) -> None:
@@ -265,13 +359,24 @@ def _refuse_other_folder(uri: str) -> None:
         return
     if not folder.is_dir():
         raise StoreError(f"{uri}: not a folder. Use another --store.")
-    others = [path.name for path in folder.iterdir() if path.suffix != ".lance"]
+    others = [path.name for path in folder.iterdir() if path.suffix != ".lance" and path.name != _LOCK]
     if others:
         raise StoreError(f"{uri}: the folder holds other things, such as '{others[0]}'. Use another --store.")
 
 
 def _tables(db: Any) -> set[str]:
-    return set(db.list_tables(limit=100).tables)
+    """Tables that are whole: killed while making one, a process leaves a folder without any version."""
+    return {name for name in db.list_tables(limit=100).tables if name in TABLES and _is_whole(db, name)}
+
+
+def _is_whole(db: Any, name: str) -> bool:
+    try:
+        db.open_table(name)
+    except ValueError as error:
+        if "was not found" in str(error):
+            return False
+        raise
+    return True
 
 
 def _about(uri: str, db: Any) -> About:

@@ -1,6 +1,5 @@
 """The exact store in memory: the reference, and what other stores search with."""
 
-from bisect import bisect_left
 from collections.abc import Sequence
 
 import numpy as np
@@ -56,11 +55,6 @@ class VectorMatrix:
             raise StoreError(f"no image of the store carries all of: {', '.join(labels)}.")
         mean: np.ndarray = self.vectors[torch.from_numpy(rows)].mean(0).numpy()
         return mean
-
-    def position(self, image: str) -> int:
-        """Where an id stands; -1 where it does not."""
-        place = bisect_left(self.ids, image)
-        return place if place < len(self.ids) and self.ids[place] == image else -1
 
 
 class MemoryStore:

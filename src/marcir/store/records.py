@@ -10,6 +10,9 @@ import numpy as np
 from marcir.checks import finite
 from marcir.errors import StoreError
 
+# How far from 1 the length of a unit vector may be.
+_UNIT = 1e-2
+
 
 @dataclass(frozen=True, eq=False)
 class Row:
@@ -143,6 +146,8 @@ def check_rows(rows: Sequence[Row], dim: int) -> None:
             )
         if not np.isfinite(row.vector).all():
             raise StoreError(f"'{row.id}': its vector is not finite.")
+        if abs(float(np.linalg.norm(row.vector)) - 1) > _UNIT:
+            raise StoreError(f"'{row.id}': its vector is not of unit length.")
 
 
 def check_queries(vectors: np.ndarray, dim: int) -> np.ndarray:
@@ -151,7 +156,10 @@ def check_queries(vectors: np.ndarray, dim: int) -> np.ndarray:
     Raises:
         StoreError: For another shape, and for vectors without a direction.
     """
-    queries = np.atleast_2d(np.asarray(vectors, dtype=np.float32))
+    try:
+        queries = np.atleast_2d(np.asarray(vectors, dtype=np.float32))
+    except (TypeError, ValueError) as error:
+        raise StoreError(f"a query must be an array of vectors of ({dim},).") from error
     if queries.ndim != 2 or queries.shape[1] != dim:
         raise StoreError(f"a query of shape {np.shape(vectors)}: the store holds vectors of ({dim},).")
     lengths = np.linalg.norm(queries, axis=1, keepdims=True)

@@ -149,3 +149,16 @@ def test_a_run_that_never_began_can_be_started_with_other_settings(
     assert main(["train", *settings, "--train.lr", "1e30", "--train.schedule", "step", "--run", run]) == 2
     train(*settings, "--run", run)
     capsys.readouterr()
+
+
+def test_a_second_process_in_the_same_folder_is_refused(
+    settings: list[str], cache: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = str(tmp_path / "run")
+    with start([*settings, "--train.epochs", "500", "--run", run], cache) as first:
+        assert first.stderr is not None
+        for line in first.stderr:
+            if "epoch 1/500" in line:
+                assert main(["train", *settings, "--train.epochs", "500", "--run", run]) == 2
+                first.send_signal(signal.SIGKILL)
+    assert "another process is training there" in capsys.readouterr().err

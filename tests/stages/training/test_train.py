@@ -3,6 +3,7 @@
 import csv
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ from marcir.catalog import LOSSES, loss_options
 from marcir.cli import main
 from marcir.config import Config, read_config
 from marcir.stages.training.build import build_encoder, build_loss
+from marcir.stages.training.examples import AugmentedImages
 from marcir.stages.training.task import open_task
 from marcir.types import Embeddings
 from training_runs import start, train, weights
@@ -157,6 +159,25 @@ def test_a_seed_fixes_first_weights_and_split_whatever_the_loss(settings: list[s
         assert all(torch.equal(state[name], firsts[0][1][name]) for name in state)
 
 
+def test_a_seed_fixes_the_batches_of_the_first_epoch_whatever_the_loss(
+    settings: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inputs, seen = AugmentedImages.inputs, list[tuple[int, ...]]()
+
+    def recorded(self: AugmentedImages, positions: Sequence[int], epoch: int, view: int) -> torch.Tensor:
+        seen.append((*positions, epoch, view))
+        return inputs(self, positions, epoch, view)
+
+    monkeypatch.setattr(AugmentedImages, "inputs", recorded)
+    batches = []
+    for name in ("mulsupcon", "lproto", "lmsc", "oml"):
+        train(*settings, "--loss.name", name, "--train.epochs", "1", "--run", str(tmp_path / name))
+        batches.append(tuple(seen))
+        seen.clear()
+    assert len(batches[0]) == 3
+    assert len(set(batches)) == 1
+
+
 @pytest.mark.parametrize("name", LOSSES)
 def test_every_loss_trains(name: str, settings: list[str], tmp_path: Path) -> None:
     train(*settings, "--loss.name", name, "--train.epochs", "1", "--run", str(tmp_path / "run"))
@@ -167,9 +188,10 @@ def test_a_frozen_backbone_is_embedded_once_and_keeps_its_weights(
     settings: list[str], cache: Path, tmp_path: Path
 ) -> None:
     frozen = [*settings, "--encoder.frozen", "true", "--encoder.frozen_views", "2"]
+    kept = set((cache / "features").glob("*.safetensors"))
     train(*frozen, "--run", str(tmp_path / "a"))
     features = {path: path.stat().st_mtime_ns for path in (cache / "features").glob("*.safetensors")}
-    assert len(features) == 1
+    assert len(features.keys() - kept) == 1
     train(*frozen, "--loss.name", "marc", "--run", str(tmp_path / "b"))
     assert features == {path: path.stat().st_mtime_ns for path in (cache / "features").glob("*.safetensors")}
     a, b = weights(tmp_path / "a"), weights(tmp_path / "b")
@@ -221,7 +243,12 @@ def test_training_stops_when_validation_no_longer_improves(settings: list[str], 
 # ---- Several processes ---------------------------------------------------------------------------
 
 
-def test_two_processes_have_the_loss_curve_of_one(settings: list[str], cache: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "loss", [["lproto"], ["lmsc", "--loss.queue_size", "40"]], ids=["prototypes", "a queue that cuts a batch"]
+)
+def test_two_processes_have_the_loss_curve_of_one(
+    loss: list[str], settings: list[str], cache: Path, tmp_path: Path
+) -> None:
     # A backbone without batch normalisation: its statistics would differ between processes.
     arguments = [
         *settings,
@@ -230,7 +257,7 @@ def test_two_processes_have_the_loss_curve_of_one(settings: list[str], cache: Pa
         "--data.size",
         "32",
         "--loss.name",
-        "lproto",
+        *loss,
         "--train.epochs",
         "2",
     ]
@@ -311,6 +338,7 @@ def test_the_recipes_can_be_read(file: Path) -> None:
         (["--encoder.weights", "/nowhere.safetensors"], "there is no such file"),
         (["--train.batch_size", "500"], "there are only 84 training images"),
         (["--encoder.frozen", "true", "--encoder.embedding", "backbone"], "trains the head alone"),
+        (["--encoder.dim", "1000000000000"], "must be a whole number from 1 to 65536"),
         (["--config", "/nowhere.yaml"], "there is no such file"),
         (["--data.split", "/nowhere.json"], "there is no such split"),
     ],
@@ -330,10 +358,14 @@ def test_settings_that_cannot_be_used_are_refused_in_one_line(
     [
         ("train:\n  lrr: 1\n", "unknown setting 'train.lrr'. Did you mean 'train.lr'?"),
         ("trian:\n  lr: 1\n", "unknown section 'trian'. Did you mean 'train'?"),
+        ("train: 3\n", "'train' must hold settings, such as 'train: {batch_size: ...}'"),
+        ("loss: marc\n", "'loss' must hold settings"),
+        ("train:\n", "'train' must hold settings"),
+        ("1: 2\n", "unknown section '1'"),
         ("- 1\n", "expected sections"),
         ("a: [\n", "c.yaml: while parsing"),
     ],
-    ids=["setting", "section", "list", "broken"],
+    ids=["setting", "section", "number", "word", "nothing", "number as section", "list", "broken"],
 )
 def test_a_file_of_settings_with_a_mistake_is_refused_in_one_line(
     text: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -383,3 +415,14 @@ def test_a_folder_that_is_no_model_is_refused(tmp_path: Path, capsys: pytest.Cap
     (tmp_path / "config.json").write_text("{}")
     assert main(["embed", "--model", str(tmp_path), "--images", str(tmp_path), "--out", "e.npz"]) == 2
     capsys.readouterr()
+
+
+def test_the_configuration_proves_the_split_and_not_only_its_table(
+    trained: Path, settings: list[str]
+) -> None:
+    config = json.loads((trained / "config.json").read_text())
+    other = open_task(read_config([*settings, "--train.seed", "1"], loss_options("mulsupcon"))).split
+    assert config["label_checksum"] == other.label_checksum
+    assert config["split_checksum"] != other.checksum
+    same = open_task(read_config(settings, loss_options("mulsupcon"))).split
+    assert config["split_checksum"] == same.checksum

@@ -1,11 +1,12 @@
 """The encoder and the loss of a run."""
 
+from collections.abc import Sequence
+
 import torch
 
 from marcir.catalog import create_loss
 from marcir.config import Config, EncoderConfig
 from marcir.encoder.backbone import create_backbone
-from marcir.encoder.batch_norm import reestimate_batch_norm
 from marcir.encoder.encoder import Encoder
 from marcir.losses import MultiLabelLoss
 from marcir.stages.training.task import Task, band_statistics
@@ -35,11 +36,17 @@ def build_untrained(config: EncoderConfig, task: Task, seed: int) -> Encoder:
 def fit_batch_norm(encoder: Encoder, task: Task) -> None:
     """Estimate the backbone's batch-norm statistics on the training images."""
     positions = task.positions("train")
-    batches = (
-        (task.images(positions[start : start + _BATCH]) - encoder.mean) / encoder.std
-        for start in range(0, len(positions) - len(positions) % _BATCH or len(positions), _BATCH)
-    )
-    reestimate_batch_norm(encoder.backbone, batches)
+    encoder.fit_batch_norm(task.images(part) for part in whole_batches(positions))
+
+
+def whole_batches(positions: Sequence[int]) -> list[Sequence[int]]:
+    """Positions in batches of one size; a rest is left out, unless it is all there is.
+
+    >>> [len(batch) for batch in whole_batches(range(300))], [len(batch) for batch in whole_batches(range(5))]
+    ([128, 128], [5])
+    """
+    end = len(positions) - len(positions) % _BATCH or len(positions)
+    return [positions[start : start + _BATCH] for start in range(0, end, _BATCH)]
 
 
 def build_loss(config: Config, task: Task) -> MultiLabelLoss:

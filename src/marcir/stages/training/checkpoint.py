@@ -87,11 +87,6 @@ class Checkpoints:
             shutil.rmtree(path, ignore_errors=True)
         return final
 
-    def sweep(self) -> None:
-        """Remove what was left half written when the process was killed."""
-        for path in self.folder.glob(".*.part"):
-            shutil.rmtree(path, ignore_errors=True)
-
     def load(self, encoder: nn.Module, loss: nn.Module, optimiser: Optimizer) -> Progress | None:
         """Go back to the newest checkpoint that can be read; None where there is none.
 

@@ -3,19 +3,21 @@
 import csv
 import io
 import json
+import shutil
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from safetensors.torch import save
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save
 
 import marcir
 from marcir.config import Config, read_yaml
 from marcir.data.split import Split
 from marcir.encoder.encoder import Encoder
-from marcir.errors import ConfigError
+from marcir.errors import ConfigError, TrainingError
 from marcir.figures.history import draw_history
-from marcir.files import written_whole
+from marcir.files import reason, written_whole
 from marcir.stages.data import MARGIN
 from marcir.stages.evaluate import Evaluation
 from marcir.stages.tables import markdown
@@ -45,7 +47,8 @@ class ModelConfig:
         training_counts: Training images of each label.
         loss: The loss and its options.
         dataset: What it was trained on.
-        split_checksum: Fingerprint of the label table that was split.
+        label_checksum: Fingerprint of the label table that was split.
+        split_checksum: Fingerprint of the split: which images train, validate and test.
     """
 
     marcir: str
@@ -62,6 +65,7 @@ class ModelConfig:
     training_counts: tuple[int, ...]
     loss: dict[str, Any]
     dataset: str
+    label_checksum: str
     split_checksum: str
 
     @classmethod
@@ -82,7 +86,8 @@ class ModelConfig:
             training_counts=tuple(task.statistics.label_counts.tolist()),
             loss=config.nested()["loss"],
             dataset=config.data.name,
-            split_checksum=task.split.label_checksum,
+            label_checksum=task.split.label_checksum,
+            split_checksum=task.split.checksum,
         )
 
 
@@ -119,22 +124,30 @@ class ModelFolder:
         """
         file = self.path / "config.yaml"
         if file.exists() and self.started:
-            ours, theirs = config.flat(), Config.of(read_yaml(file)).flat()
+            ours, theirs = config.flat(), _settings(file).flat()
             for name in [*theirs, *(name for name in ours if name not in theirs)]:
                 if name not in NEUTRAL and ours.get(name) != theirs.get(name):
                     raise ConfigError(
                         f"{self.path} was trained with {name} = {theirs.get(name)}, now it is "
                         f"{ours.get(name)}. Use another --run, or the same settings to go on."
                     )
-        elif not file.exists() and self.path.exists() and any(self.path.iterdir()):
+        elif not file.exists() and self.path.exists() and not all(map(_half_written, self.path.iterdir())):
             raise ConfigError(f"{self.path}: the folder is not empty and is no run. Use another --run.")
 
     def claim(self, config: Config, split: Split) -> None:
         """Write settings and split of a run that begins."""
         import yaml
 
-        split.save(self.split)
+        # The settings first: they mark the folder as a run, should the process be killed here.
         self._write("config.yaml", yaml.safe_dump(config.nested(), sort_keys=False))
+        split.save(self.split)
+
+    def sweep(self) -> None:
+        """Remove files that were left half written when the process was killed."""
+        for path in filter(_half_written, self.path.glob("*")):
+            path.unlink(missing_ok=True)
+        for path in filter(_half_written, self.checkpoints.glob("*")):
+            shutil.rmtree(path, ignore_errors=True)
 
     def save_model(self, encoder: Encoder, config: ModelConfig) -> None:
         """Write weights and configuration."""
@@ -145,6 +158,20 @@ class ModelFolder:
             temporary.write_bytes(save(tensors, {"format": "pt"}))  # `save_file` would hide it from others
         self._write("config.json", json.dumps(asdict(config), indent=1, ensure_ascii=False) + "\n")
 
+    def load_weights(self, encoder: Encoder) -> None:
+        """Give an encoder the weights that were best.
+
+        Raises:
+            TrainingError: Where they are gone or damaged.
+        """
+        file = self.path / "model.safetensors"
+        try:
+            encoder.load_state_dict(load_file(file))
+        except (OSError, SafetensorError, RuntimeError) as error:
+            raise TrainingError(
+                f"{file}: cannot be read ({reason(error)}). Remove {self.checkpoints} to train anew."
+            ) from error
+
     def save_history(self, progress: Progress) -> None:
         """Write `history.csv`."""
         columns = list(dict.fromkeys(name for row in progress.history for name in row))
@@ -154,9 +181,10 @@ class ModelFolder:
         writer.writerows(progress.history)
         self._write("history.csv", text.getvalue())
 
-    def save_results(self, evaluation: Evaluation, config: ModelConfig, progress: Progress) -> None:
-        """Write test scores, the curves of the history and the model card."""
-        evaluation.save_json(self.path / "metrics.json")
+    def save_results(self, evaluation: Evaluation | None, config: ModelConfig, progress: Progress) -> None:
+        """Write test scores, where there are any, the curves of the history and the model card."""
+        if evaluation is not None:
+            evaluation.save_json(self.path / "metrics.json")
         draw_history(progress.history, self.path / "history.png")
         self._write("README.md", model_card(evaluation, config, progress))
 
@@ -165,7 +193,7 @@ class ModelFolder:
             temporary.write_text(text, "utf-8")
 
 
-def model_card(evaluation: Evaluation, config: ModelConfig, progress: Progress) -> str:
+def model_card(evaluation: Evaluation | None, config: ModelConfig, progress: Progress) -> str:
     """A model card in the conventions of the Hugging Face hub."""
     options = ", ".join(f"{name} = {value}" for name, value in config.loss.items() if name != "name")
     best = progress.best_epoch + 1 if progress.best_epoch is not None else progress.epoch
@@ -193,9 +221,7 @@ def model_card(evaluation: Evaluation, config: ModelConfig, progress: Progress) 
             "",
             "## Scores on the test images",
             "",
-            markdown(evaluation.rows()),
-            "",
-            *evaluation.notes(),
+            *_scores(evaluation),
             "",
             f"## Labels\n\n{', '.join(config.labels)}",
             "",
@@ -206,6 +232,25 @@ def model_card(evaluation: Evaluation, config: ModelConfig, progress: Progress) 
             "",
         ]
     )
+
+
+def _scores(evaluation: Evaluation | None) -> list[str]:
+    if evaluation is None:
+        return ["There were no test images."]
+    return [markdown(evaluation.rows()), "", *evaluation.notes()]
+
+
+def _settings(file: Path) -> Config:
+    try:
+        return Config.of(read_yaml(file)).anchored()
+    except (ConfigError, TypeError) as error:  # settings of the wrong type
+        raise ConfigError(
+            f"{file}: not the settings of a run ({reason(error)}). Restore it, or use another --run."
+        ) from error
+
+
+def _half_written(path: Path) -> bool:
+    return path.name.startswith(".") and path.name.endswith(".part")
 
 
 def _dimension(config: ModelConfig) -> str:

@@ -1,0 +1,405 @@
+"""What every store must keep: the answers of a plain loop, whatever ids and labels are made of."""
+
+import datetime
+import math
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from marcir.errors import ConfigError, StoreError
+from marcir.store import Filter, MemoryStore, Row
+from marcir.store.lance import LanceStore
+from marcir.store.records import About, Store
+
+DIM = 4
+NASTY = [
+    "it's",
+    'say "hello"',
+    "a,b;c",
+    "100%_done",
+    "'; DROP TABLE images; --",
+    "x' OR '1'='1",
+    "back\\slash\\",
+    "new\nline",
+    "übung/日本/🛰.png",
+    "labels",
+    "NULL",
+    "{}[]()",
+    " space ",
+    "../up.png",
+]
+
+Factory = Callable[[Sequence[Row]], Store]
+
+
+def about(model: str = "m" * 64) -> About:
+    return About(model, DIM, "/archive")
+
+
+def in_memory(rows: Sequence[Row], folder: Path) -> Store:
+    store = MemoryStore(about())
+    store.add(rows)
+    return store
+
+
+def in_lance(rows: Sequence[Row], folder: Path) -> Store:
+    store = LanceStore.create(Path(tempfile.mkdtemp(dir=folder)) / "store", about(), {"config.json": b"{}"})
+    store.add(rows)
+    return store
+
+
+def in_lance_without_matrix(rows: Sequence[Row], folder: Path) -> Store:
+    store = in_lance(rows, folder)
+    assert isinstance(store, LanceStore)
+    return LanceStore(store.uri, approximate=True)
+
+
+@pytest.fixture(params=[in_memory, in_lance, in_lance_without_matrix], ids=["memory", "lance", "lance-scan"])
+def make(request: pytest.FixtureRequest, tmp_path: Path) -> Factory:
+    """A store with some rows."""
+    return lambda rows: request.param(rows, tmp_path)
+
+
+def unit(*values: float) -> np.ndarray:
+    length = math.sqrt(sum(value * value for value in values))
+    return np.array([value / length for value in values], dtype=np.float32)
+
+
+def row(image: str, vector: np.ndarray | None = None, *labels: str) -> Row:
+    return Row(image, unit(1, 0, 0, 0) if vector is None else vector, labels)
+
+
+def some() -> list[Row]:
+    """Five images with four labels."""
+    return [
+        row("a", unit(1, 0, 0, 0), "ship", "dock"),
+        row("b", unit(1, 1, 0, 0), "ship"),
+        row("c", unit(0, 1, 0, 0), "dock", "tree"),
+        row("d", unit(-1, 0, 0, 0)),
+        row("e", unit(1, 2, 0, 0), "tree"),
+    ]
+
+
+def ids(store: Store, where: Filter | None = None, k: int = 10) -> list[str]:
+    return [hit.id for hit in store.search(unit(1, 0, 0, 0), k, where)[0]]
+
+
+# ---- Searching -----------------------------------------------------------------------------------
+
+
+def test_the_best_come_first_with_their_cosine_and_labels(make: Factory) -> None:
+    (hits,) = make(some()).search(unit(1, 0, 0, 0), 3)
+    assert [hit.id for hit in hits] == ["a", "b", "e"]
+    assert [hit.similarity for hit in hits] == pytest.approx([1, 1 / 2**0.5, 1 / 5**0.5], abs=1e-6)
+    assert [hit.labels for hit in hits] == [("ship", "dock"), ("ship",), ("tree",)]
+
+
+def test_every_query_gets_its_own_answer(make: Factory) -> None:
+    found = make(some()).search(np.stack([unit(1, 0, 0, 0), unit(0, 1, 0, 0), unit(-1, 0, 0, 0)]), 1)
+    assert [[hit.id for hit in hits] for hits in found] == [["a"], ["c"], ["d"]]
+
+
+def test_the_length_of_a_query_does_not_matter(make: Factory) -> None:
+    store = make(some())
+    (short,), (long,) = store.search(np.array([1e-6, 0, 0, 0]), 5), store.search(np.array([1e6, 0, 0, 0]), 5)
+    assert [hit.id for hit in short] == [hit.id for hit in long]
+    assert short[0].similarity == pytest.approx(long[0].similarity, abs=1e-6)
+
+
+def test_no_queries_have_no_answers(make: Factory) -> None:
+    assert make(some()).search(np.zeros((0, DIM)), 3) == []
+
+
+def test_ties_come_in_the_order_of_ids_however_they_were_added(make: Factory) -> None:
+    names = [f"{place:02}" for place in range(40)]
+    vector = np.random.default_rng(0).normal(size=DIM)
+    store = make([row(name, unit(*vector)) for name in reversed(names)])
+    (hits,) = store.search(np.random.default_rng(1).normal(size=DIM), 40)
+    assert [hit.id for hit in hits] == names
+    assert len({hit.similarity for hit in hits}) == 1
+
+
+@pytest.mark.parametrize("k", [5, 6, 1000, 2**31, 2**70])
+def test_more_than_there_are_is_all_there_are(make: Factory, k: int) -> None:
+    assert ids(make(some()), k=k) == ["a", "b", "e", "c", "d"]
+
+
+@pytest.mark.parametrize("k", [0, -1, 1.5, True, "3", None])
+def test_fewer_than_one_is_refused(make: Factory, k: object) -> None:
+    with pytest.raises(ConfigError, match="k = "):
+        make(some()).search(unit(1, 0, 0, 0), k)  # type: ignore[arg-type]
+
+
+def test_an_empty_store_answers_nothing(make: Factory) -> None:
+    store = make([])
+    assert store.search(np.ones((2, DIM)), 3) == [[], []]
+    assert (store.count(), store.get([]), store.delete(["a"])) == (0, [], 0)
+    store.optimize()
+    with pytest.raises(StoreError, match="no image 'a' in the store"):
+        store.get(["a"])
+
+
+@pytest.mark.parametrize("vector", [np.zeros(DIM), np.full(DIM, np.nan), np.array([np.inf, 0, 0, 0])])
+def test_a_query_without_a_direction_is_refused(make: Factory, vector: np.ndarray) -> None:
+    with pytest.raises(StoreError, match="no direction"):
+        make(some()).search(vector, 3)
+
+
+@pytest.mark.parametrize(
+    "vector", [np.ones(3), np.ones((2, 5)), np.ones((1, 1, DIM)), "ship", None, [[1, 2], [3]]]
+)
+def test_a_query_of_another_shape_is_refused(make: Factory, vector: object) -> None:
+    with pytest.raises(StoreError, match=r"a query .*vectors of \(4,\)"):
+        make(some()).search(vector, 3)  # type: ignore[arg-type]
+
+
+# ---- Filters -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("where", "expected"),
+    [
+        (None, "abecd"),
+        (Filter(), "abecd"),
+        (Filter(any=("ship",)), "ab"),
+        (Filter(any=("ship", "tree")), "abec"),
+        (Filter(all=("ship", "dock")), "a"),
+        (Filter(all=("ship", "tree")), ""),
+        (Filter(none=("ship",)), "ecd"),
+        (Filter(none=("ship", "tree")), "d"),
+        (Filter(none=("ship", "dock", "tree")), "d"),
+        (Filter(any=("dock",), none=("tree",)), "a"),
+        (Filter(any=("ship", "dock"), all=("dock",), none=("ship",)), "c"),
+        (Filter(min_similarity=0.5), "ab"),
+        (Filter(min_similarity=0), "abec"),
+        (Filter(min_similarity=1), "a"),
+        (Filter(min_similarity=1.5), ""),
+        (Filter(min_similarity=-1), "abecd"),
+        (Filter(any=("tree", "dock"), min_similarity=0.4), "ae"),
+    ],
+)
+def test_every_filter_lets_through_what_it_says(make: Factory, where: Filter | None, expected: str) -> None:
+    assert "".join(ids(make(some()), where)) == expected
+
+
+def test_a_filter_is_applied_before_the_best_are_chosen(make: Factory) -> None:
+    assert ids(make(some()), Filter(any=("tree",)), k=1) == ["e"]
+
+
+@pytest.mark.parametrize("kind", ["any", "all", "none"])
+def test_a_label_that_no_image_has_is_refused_with_the_nearest(make: Factory, kind: str) -> None:
+    store = make(some())
+    for ask in (lambda where: store.search(unit(1, 0, 0, 0), 3, where), store.count):
+        with pytest.raises(
+            StoreError, match="no image of the store has the label 'shp'. Did you mean 'ship'?"
+        ):
+            ask(Filter(**{kind: ("ship", "shp")}))
+
+
+@pytest.mark.parametrize("least", [math.nan, math.inf, "high"])
+def test_a_least_similarity_that_is_no_number_is_refused(least: float) -> None:
+    with pytest.raises(ConfigError, match="min_similarity"):
+        Filter(min_similarity=least)
+
+
+@pytest.mark.parametrize(
+    "where", [None, Filter(any=("ship", "tree")), Filter(none=("ship",)), Filter(all=("dock",))]
+)
+def test_rows_are_counted_as_they_are_found(make: Factory, where: Filter | None) -> None:
+    store = make(some())
+    assert store.count(where) == len(ids(store, where))
+
+
+def test_a_filter_changes_no_similarity(make: Factory) -> None:
+    store, query = make(some()), np.array([0.3, 0.2, 0.1, 0.4])
+    everything = {hit.id: hit.similarity for hit in store.search(query, 10)[0]}
+    filtered = {hit.id: hit.similarity for hit in store.search(query, 10, Filter(any=("tree",)))[0]}
+    assert filtered == {name: everything[name] for name in "ce"}
+
+
+# ---- Ids and labels of any kind ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", NASTY)
+def test_ids_and_labels_may_hold_anything(make: Factory, name: str) -> None:
+    store = make([row("other", unit(0, 1, 0, 0), "plain"), row(name, unit(1, 0, 0, 0), name, "plain")])
+    assert store.get([name])[0].labels == (name, "plain")
+    for where in (Filter(any=(name,)), Filter(all=(name, "plain")), Filter(all=("plain", name))):
+        assert ids(store, where) == [name]
+        assert store.count(where) == 1
+    assert ids(store, Filter(none=(name,))) == ["other"]
+    assert store.delete([name]) == 1
+    assert ids(store) == ["other"]
+
+
+def test_all_of_them_live_side_by_side(make: Factory) -> None:
+    store = make([row(name, unit(1, place, 0, 0), name) for place, name in enumerate(NASTY)])
+    assert [each.id for each in store.get(NASTY[::-1])] == NASTY[::-1]
+    assert ids(store, Filter(any=tuple(NASTY[3:6])), k=50) == NASTY[3:6]
+    assert store.delete(NASTY[1:]) == len(NASTY) - 1
+    assert store.count() == 1
+
+
+# ---- Adding, getting, removing -------------------------------------------------------------------
+
+
+def test_a_row_comes_back_as_it_was(make: Factory) -> None:
+    given_ = Row(
+        "a/b.png",
+        unit(1, 2, 3, 4),
+        ("ship", "dock"),
+        width=640,
+        height=480,
+        thumbnail=b"\xff\xd8\0\xff",
+        content="abc:def",
+        metadata={"sensor": "S2 'a'", "note": "ü, %"},
+        bbox=(-10.5, 1.25, 10.5, 2.5),
+        date=datetime.date(2024, 5, 31),
+    )
+    (found,) = make([given_, row("b")]).get(["a/b.png"])
+    for name in ("id", "labels", "width", "height", "thumbnail", "content", "metadata", "bbox", "date"):
+        assert getattr(found, name) == getattr(given_, name)
+    assert np.array_equal(found.vector, given_.vector)
+    assert found.vector.dtype == np.float32
+
+
+def test_what_is_not_known_comes_back_as_none(make: Factory) -> None:
+    (found,) = make([row("a")]).get(["a"])
+    assert (found.labels, dict(found.metadata), found.bbox, found.date) == ((), {}, None, None)
+
+
+def test_rows_come_in_the_order_that_was_asked_for_also_twice(make: Factory) -> None:
+    assert [each.id for each in make(some()).get(["d", "a", "c", "a"])] == ["d", "a", "c", "a"]
+
+
+def test_more_ids_than_one_question_holds_are_found(make: Factory) -> None:
+    names = [f"{place:04}" for place in range(1201)]
+    store = make([row(name) for name in names])
+    assert [each.id for each in store.get(names[::-1])] == names[::-1]
+    assert store.delete([*names[:1100], "none"]) == 1100
+    assert store.count() == 101
+
+
+def test_an_id_that_is_missing_is_named_with_the_nearest(make: Factory) -> None:
+    store = make([row("harbour/ship_01.png"), row("forest/tree_01.png")])
+    with pytest.raises(
+        StoreError, match="no image 'harbor/ship_01.png' in the store. Did you mean 'harbour/ship_01"
+    ):
+        store.get(["forest/tree_01.png", "harbor/ship_01.png"])
+
+
+def test_adding_an_id_again_replaces_its_row(make: Factory) -> None:
+    store = make(some())
+    store.add([row("a", unit(0, 0, 1, 0), "new"), row("f", unit(0, 0, 1, 0), "new")])
+    assert store.count() == 6
+    assert store.get(["a"])[0].labels == ("new",)
+    assert [hit.id for hit in store.search(unit(0, 0, 1, 0), 2)[0]] == ["a", "f"]
+    assert store.count(Filter(any=("new",))) == 2
+
+
+def test_adding_nothing_changes_nothing(make: Factory) -> None:
+    store = make(some())
+    store.add([])
+    assert store.count() == 5
+
+
+def test_removing_counts_what_was_there(make: Factory) -> None:
+    store = make(some())
+    assert store.delete(["a", "a", "none", "c"]) == 2
+    assert store.delete(["a"]) == 0
+    assert store.delete([]) == 0
+    assert ids(store) == ["b", "e", "d"]
+
+
+def test_tidying_up_changes_no_answer(make: Factory) -> None:
+    store = make([])
+    for each in some():
+        store.add([each])
+    store.delete(["d"])
+    before = store.search(unit(1, 3, 2, 1), 5)
+    store.optimize()
+    store.optimize()
+    assert store.search(unit(1, 3, 2, 1), 5) == before
+
+
+@pytest.mark.parametrize(
+    ("rows", "text"),
+    [
+        ([row("")], "without an id"),
+        ([row("a"), row("b"), row("a")], "'a' stands twice"),
+        ([row("a", np.ones(3, np.float32))], r"'a': a vector of \(3,\)"),
+        ([row("a", np.full(DIM, np.nan, np.float32))], "'a': its vector is not finite"),
+        ([row("a", np.zeros(DIM, np.float32))], "'a': its vector is not of unit length"),
+        ([row("a", np.full(DIM, 3, np.float32))], "'a': its vector is not of unit length"),
+    ],
+)
+def test_rows_that_do_not_belong_into_a_store_are_refused_and_none_is_added(
+    make: Factory, rows: list[Row], text: str
+) -> None:
+    store = make([row("there")])
+    with pytest.raises(StoreError, match=text):
+        store.add([row("before"), *rows])
+    assert ids(store) == ["there"]
+
+
+# ---- Against a plain loop ------------------------------------------------------------------------
+
+LABELS = ["ship", "it's", "a,b", "%"]
+vectors = st.lists(st.integers(-3, 3), min_size=DIM, max_size=DIM).filter(any)
+stored = st.dictionaries(
+    st.sampled_from([*NASTY, *"abcdef"]), st.tuples(vectors, st.sets(st.sampled_from(LABELS))), max_size=12
+)
+filters = st.tuples(
+    *[st.lists(st.sampled_from(LABELS), max_size=2, unique=True)] * 3,
+    st.one_of(st.none(), st.sampled_from([-0.75, -0.3, 0.05, 0.35, 0.85])),
+)
+
+
+def loop(
+    rows: dict[str, tuple[list[int], set[str]]], query: list[int], k: int, asked: tuple[object, ...]
+) -> list[tuple[str, float]]:
+    """Cosine of whole numbers, one image at a time."""
+    any_, all_, none_, least = asked
+    found = []
+    for name, (values, labels) in rows.items():
+        if any_ and not any(label in labels for label in any_):  # type: ignore[attr-defined]
+            continue
+        if any(label not in labels for label in all_) or any(label in labels for label in none_):  # type: ignore[attr-defined]
+            continue
+        dot = sum(a * b for a, b in zip(values, query, strict=True))
+        cosine = dot / math.sqrt(sum(a * a for a in values) * sum(b * b for b in query))
+        if least is None or cosine >= least:  # type: ignore[operator]
+            found.append((-round(cosine, 9), name, cosine))
+    return [(name, cosine) for _, name, cosine in sorted(found)[:k]]
+
+
+@settings(max_examples=25)
+@given(stored, vectors, st.integers(1, 15), filters)
+def test_every_store_answers_as_a_loop_does(
+    tmp_path_factory: pytest.TempPathFactory,
+    rows: dict[str, tuple[list[int], set[str]]],
+    query: list[int],
+    k: int,
+    asked: tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...], float | None],
+) -> None:
+    carried = {label for _, labels in rows.values() for label in labels}
+    kept = tuple(tuple(label for label in names if label in carried) for names in asked[:3])
+    where = Filter(*kept, min_similarity=asked[3])
+    expected = loop(rows, query, k, (*kept, asked[3]))
+    folder = tmp_path_factory.mktemp("loop")
+    content = [row(name, unit(*values), *sorted(labels)) for name, (values, labels) in rows.items()]
+    answers = [
+        create(content, folder).search(np.array(query), k, where)[0] for create in (in_memory, in_lance)
+    ]
+    assert answers[0] == answers[1]
+    for hits in answers:
+        assert [hit.similarity for hit in hits] == pytest.approx([cosine for _, cosine in expected], abs=1e-6)
+        # Vectors that point the same way are equal up to rounding: only those may change places.
+        for hit, (name, cosine) in zip(hits, expected, strict=True):
+            near = {other for other, value in expected if abs(value - cosine) < 1e-6}
+            assert hit.id == name or hit.id in near or abs(expected[-1][1] - cosine) < 1e-6
