@@ -28,7 +28,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         config = Config(
             DataConfig(name="scenes"),
-            loss=LossConfig("mulsupcon"),
+            loss=LossConfig("marc-calibrated"),
             train=TrainConfig(
                 epochs=arguments.epochs, batch_size=arguments.batch_size, schedule="cosine", precision="auto"
             ),

@@ -31,7 +31,7 @@ with needs("train"):
     from filelock import FileLock
 
 # Part of the key: a cache of another way of packing is not read.
-_VERSION = 2
+_VERSION = 3
 
 
 @dataclass(frozen=True)

