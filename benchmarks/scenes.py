@@ -1,10 +1,9 @@
 """Are the generated scenes hard enough to mean something, and can they be learned?
 
-    python benchmarks/scenes.py [--epochs 12]
+    python benchmarks/scenes.py [--epochs 30]
 
 On nDCG@100 a random ResNet-18 must be at most 15 points above chance, and a short training at least 20 above
-that. Ends with an error where either fails. A few minutes on 2 cores.
-
+that. Ends with an error where either fails. About 10 minutes on 2 cores.
 """
 
 import argparse
@@ -22,13 +21,13 @@ OVER_RANDOM = 20
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--epochs", type=int, default=12)
-    parser.add_argument("--batch-size", type=int, default=64)
+    parser.add_argument("--epochs", type=int, default=30)
+    parser.add_argument("--batch-size", type=int, default=128)
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         config = Config(
             DataConfig(name="scenes"),
-            loss=LossConfig("marc-calibrated"),
+            loss=LossConfig("mulsupcon"),
             train=TrainConfig(
                 epochs=arguments.epochs, batch_size=arguments.batch_size, schedule="cosine", precision="auto"
             ),

@@ -1,0 +1,33 @@
+"""The generated archive is hard enough to mean something."""
+
+from pathlib import Path
+
+import torch
+
+from marcir.config import DataConfig, EncoderConfig
+from marcir.data.scene_writing import write_scenes
+from marcir.data.sources import open_images
+from marcir.data.split import draw_split
+from marcir.labels import LabelStatistics
+from marcir.stages.data import open_archive
+from marcir.stages.scores import chance_scores, retrieval_scores
+from marcir.stages.training.build import build_untrained
+from marcir.stages.training.task import Task, image_size
+
+
+def test_random_weights_are_hardly_above_chance(tmp_path: Path, own_cache: Path) -> None:
+    write_scenes(tmp_path / "scenes", 600, 64, 0)
+    archive, _ = open_archive("manifest", tmp_path / "scenes")
+    size = image_size(DataConfig(name="scenes"))
+    split = draw_split(archive, 0, sizes=(200, 0, 400))
+    train = split.positions(archive, "train")
+    statistics = LabelStatistics.from_labels(archive.labels[train])
+    task = Task(archive, split, open_images(archive, round(1.25 * size)), size, statistics)
+    encoder = build_untrained(EncoderConfig(), task, 0).eval()
+    positions = task.positions("test")
+    with torch.inference_mode():
+        parts = [encoder.embed(task.images(positions[k : k + 100])) for k in range(0, 400, 100)]
+    labels = archive.labels[positions]
+    found = retrieval_scores(torch.cat(parts), labels, per_label=False)["nDCG@100"]
+    chance = chance_scores(labels)["nDCG@100"]
+    assert chance < found < chance + 0.15
