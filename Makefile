@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-.PHONY: demo test lint format check install clean
+.PHONY: demo test lint format check install s3-server clean
 
 demo: $(INSTALLED)
 	$(BIN)/marcir demo
@@ -32,5 +32,13 @@ $(INSTALLED): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[all]'
 	touch $@
 
+# The pretended S3 of one test, in an environment of its own: it needs older packages than we do.
+s3-server: .venv-s3/.installed
+
+.venv-s3/.installed: tests/store/s3-requirements.txt
+	test -x .venv-s3/bin/python || $(PYTHON) -m venv .venv-s3
+	.venv-s3/bin/python -m pip install --quiet --requirement tests/store/s3-requirements.txt
+	touch $@
+
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache dist
+	rm -rf $(VENV) .venv-s3 .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache dist

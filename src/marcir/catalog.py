@@ -49,6 +49,11 @@ METRICS = {
     "wAP@100": "marcir.metrics.columns:overlap_precision",
 }
 
+STORES = {
+    "lancedb": "marcir.store.lance:LanceStore",
+    "memory": "marcir.store.memory:MemoryStore",
+}
+
 # What a loss may need to know of the archive and the network; the rest of its arguments are options.
 _CONTEXT = ("statistics", "embedding_dim", "num_labels", "generator")
 

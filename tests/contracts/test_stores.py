@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from marcir.catalog import STORES, resolve
 from marcir.errors import ConfigError, StoreError
 from marcir.store import Filter, MemoryStore, Row
 from marcir.store.lance import LanceStore
@@ -403,3 +404,7 @@ def test_every_store_answers_as_a_loop_does(
         for hit, (name, cosine) in zip(hits, expected, strict=True):
             near = {other for other, value in expected if abs(value - cosine) < 1e-6}
             assert hit.id == name or hit.id in near or abs(expected[-1][1] - cosine) < 1e-6
+
+
+def test_every_store_of_the_catalog_keeps_the_contract() -> None:
+    assert {resolve("store", name, STORES) for name in STORES} == {MemoryStore, LanceStore}

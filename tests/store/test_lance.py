@@ -275,7 +275,7 @@ def test_tidying_up_keeps_every_row_and_joins_the_files(tmp_path: Path) -> None:
     assert made.search(np.ones((1, 8)), 500) == before
     assert made.count() == 200
     assert LanceStore(made.uri).ids() == [f"{place:06}" for place in range(200)]
-    assert made._table.stats().fragment_stats.num_fragments == 1
+    assert made._table.stats()["fragment_stats"]["num_fragments"] == 1
 
 
 def test_the_tables_of_a_store_are_all_that_lies_in_its_folder(store: LanceStore) -> None:

@@ -14,6 +14,9 @@ from marcir.store.records import Row
 with needs("train"):
     from PIL import Image
 
+# Hits that are drawn: beside each other, more would not fit into a picture.
+MOST = 100
+
 
 def draw_answer(
     archive: SearchableArchive,
@@ -22,7 +25,7 @@ def draw_answer(
     image: str | Path | None = None,
     query: str | None = None,
 ) -> None:
-    """Draw the hits, after the query where it is one image; frames show agreement where labels are known.
+    """Draw the first hits, after the query where it is one image; frames show agreement with its labels.
 
     Args:
         archive: Where it was searched.
@@ -42,7 +45,7 @@ def draw_answer(
             tuple(label for label in hit.labels if not wanted or label in wanted),
             len(wanted & set(hit.labels)) / len(wanted | set(hit.labels)) if wanted else None,
         )
-        for hit, row in zip(answer.hits, answer.rows, strict=True)
+        for hit, row in zip(answer.hits[:MOST], answer.rows[:MOST], strict=True)
     )
     pixels, title = np.full((8, 8, 3), 235, np.uint8), "several images or labels"
     if query is not None:

@@ -2,10 +2,12 @@
 
 import json
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from marcir.store.records import Row
 
@@ -60,6 +62,18 @@ def to_rows(table: pa.Table) -> list[Row]:
         values["labels"] = tuple(values["labels"] or ())
         rows.append(Row(vector=vectors[place].copy(), **values))
     return rows
+
+
+def label_lists(column: pa.ChunkedArray) -> list[tuple[str, ...]]:
+    """A column of label names as one tuple a row.
+
+    >>> label_lists(pa.chunked_array([[["a", "b"], None, []], [["a"]]]))
+    [('a', 'b'), (), (), ('a',)]
+    """
+    lengths = pc.fill_null(pc.list_value_length(column), 0).to_numpy()
+    ends = [0, *np.cumsum(lengths).tolist()]
+    flat = pc.list_flatten(column).to_pylist()
+    return [tuple(flat[begin:end]) for begin, end in pairwise(ends)]
 
 
 def vector_matrix(column: pa.ChunkedArray) -> np.ndarray:

@@ -1,5 +1,6 @@
 """Which rows carry which labels."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -22,11 +23,11 @@ class LabelIndex:
 
     def __init__(self, labels: Sequence[Sequence[str]]) -> None:
         self.labels = labels
-        rows: dict[str, list[int]] = {}
+        rows: defaultdict[str, list[int]] = defaultdict(list)
         for row, names in enumerate(labels):
-            for name in set(names):
-                rows.setdefault(name, []).append(row)
-        self._rows = {name: np.array(of, dtype=np.int64) for name, of in sorted(rows.items())}
+            for name in names:
+                rows[name].append(row)
+        self._rows = {name: np.unique(np.array(of, dtype=np.int64)) for name, of in sorted(rows.items())}
 
     def counts(self) -> dict[str, int]:
         """Rows of each label, by name."""

@@ -1,0 +1,49 @@
+"""A small archive and a tiny model, for everything that is indexed and searched."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from marcir.data.scene_writing import write_scenes
+from training_runs import start
+
+
+@pytest.fixture(scope="session")
+def scenes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """40 generated scenes of 24 pixels, and their labels.csv; not to be changed."""
+    folder = tmp_path_factory.mktemp("searched") / "scenes"
+    write_scenes(folder, 40, 24, 0)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def models(scenes: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """Two runs of one epoch with a tiny backbone."""
+    runs = tmp_path_factory.mktemp("models")
+    settings = [
+        *("--data.name", "manifest", "--data.root", str(scenes), "--data.size", "24"),
+        *("--encoder.backbone", "test_resnet", "--encoder.dim", "16"),
+        *("--train.batch_size", "14", "--train.epochs", "1", "--loss.name", "mulsupcon"),
+    ]
+    cache = tmp_path_factory.mktemp("models-cache")
+    begun = [
+        start([*settings, "--train.seed", str(seed), "--run", str(runs / str(seed))], cache)
+        for seed in (0, 1)
+    ]
+    for run in begun:
+        _, heard = run.communicate(timeout=120)
+        assert run.returncode == 0, heard
+    return runs / "0", runs / "1"
+
+
+@pytest.fixture(scope="session")
+def model(models: tuple[Path, Path]) -> Path:
+    """A tiny model."""
+    return models[0]
+
+
+@pytest.fixture
+def images(scenes: Path, tmp_path: Path) -> Path:
+    """A copy of the scenes that may be changed."""
+    return Path(shutil.copytree(scenes, tmp_path / "images"))
