@@ -22,16 +22,18 @@ import torch
 
 from marcir.config import Config, DataConfig, LossConfig, TrainConfig
 from marcir.stages.embed import embed_files
+from marcir.stages.index import index
 from marcir.stages.model import Model
 from marcir.stages.train import effective, start_fabric
 from marcir.stages.training.build import build_encoder, build_loss
 from marcir.stages.training.checkpoint import Checkpoints
 from marcir.stages.training.examples import AugmentedImages
 from marcir.stages.training.loop import Trainer
-from marcir.stages.training.model_folder import ModelConfig
+from marcir.stages.training.model_folder import ModelConfig, ModelFolder
 from marcir.stages.training.reporter import Reporter
 from marcir.stages.training.task import open_task
 
+IMAGES = 512  # that are embedded and indexed
 ROOT = Path(os.environ.get("MARCIR_SHARED", "../shared")) / "data/ucmerced-multilabel"
 
 
@@ -97,20 +99,34 @@ def main() -> None:
         told("training", bare_rate, real_rate, 0.85)
 
     model = Model(encoder, ModelConfig.of(config, task, encoder), Path())
-    paths = [task.archive.paths[k] for k in range(256)]
+    paths = [task.archive.paths[k] for k in range(IMAGES)]
 
     def bare_inference() -> None:
         with torch.inference_mode():
-            for part in images.split(64):
-                for _ in range(2):
-                    model.encoder.embed(part)
+            for _ in range(IMAGES // 64):
+                model.encoder.embed(images[:64])
 
     times = [
         (best_time(bare_inference), best_time(lambda: embed_files(model, [str(p) for p in paths], paths)))
         for _ in range(arguments.repeats)
     ]
-    bare_rate, real_rate = (256 / min(side) for side in zip(*times, strict=True))
+    bare_rate, real_rate = (IMAGES / min(side) for side in zip(*times, strict=True))
     told("embedding", bare_rate, real_rate, 0.9)
+    with tempfile.TemporaryDirectory() as folder:
+        ModelFolder(Path(folder) / "run").save_model(encoder, model.config)
+        (Path(folder) / "images").mkdir()
+        for path in paths:
+            (Path(folder) / "images" / path.name).symlink_to(path.absolute())
+
+        def indexed(store: str) -> None:
+            index(f"{folder}/run", f"{folder}/images", f"{folder}/{store}")
+
+        times = [
+            (best_time(bare_inference), best_time(lambda store=f"s{k}": indexed(store)))
+            for k in range(arguments.repeats)
+        ]
+    bare_rate, real_rate = (IMAGES / min(side) for side in zip(*times, strict=True))
+    told("indexing, opening model and store included", bare_rate, real_rate, 0.9)
 
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "marcir", "train", "--data.name", "ucm", "--data.root", str(ROOT)]

@@ -4,6 +4,7 @@ LanceDB is not fork-safe: open a store inside the process that uses it.
 """
 
 import json
+import math
 import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -27,7 +28,7 @@ with needs("store"):
     import lancedb
     import pyarrow as pa
     import pyarrow.compute as pc
-    from lancedb.index import BTree, IvfHnswSq
+    from lancedb.index import BTree, IvfSq
 
     from marcir.store.arrow import label_lists, schema, to_rows, to_table, vector_matrix
 
@@ -39,6 +40,12 @@ TABLES = ("model", "about", "images")  # in the order in which they are made
 IN_MEMORY = 4 * 2**30  # bytes of vectors that are searched exactly, in memory
 # An approximate index alone finds two of three neighbours; candidates are compared exactly again.
 REFINE = 10
+# Vectors of one part of the index, and the share of the parts that a search looks into. On 400,000 clustered
+# vectors a third of the parts gave recall@10 0.98 at 20 times the speed of a scan, a tenth gave 0.94. The
+# index was built in 15 s; one with HNSW graphs found no more and took minutes for half as many.
+_PART = 1000
+PROBED = 0.33
+_LEAST_PROBED = 20
 _KEPT_VERSIONS = timedelta(hours=1)  # a reader may still be at work on an older one
 _IDS_AT_ONCE = 500
 _REMOTE_SECONDS = 1.0  # between two looks whether a store on object storage has changed
@@ -190,7 +197,8 @@ class LanceStore:
         if not self.count():
             raise StoreError(f"{self.uri}: no images, so there is nothing to make an index of.")
         with _told(self.uri):
-            self._table.create_index("vector", config=IvfHnswSq(distance_type="cosine"))
+            config = IvfSq(distance_type="cosine", num_partitions=_partitions(self.count()))
+            self._table.create_index("vector", config=config)
 
     @property
     def fits_memory(self) -> bool:
@@ -272,7 +280,9 @@ class LanceStore:
             condition = labels_allow(where)
             if condition is not None:
                 search = search.where(condition, prefilter=True)
-            found = search.limit(k).refine_factor(REFINE).select(["id", "labels", "_distance"]).to_arrow()
+            probed = max(_LEAST_PROBED, math.ceil(PROBED * _partitions(int(self._table.count_rows()))))
+            search = search.limit(k).nprobes(probed).refine_factor(REFINE)
+            found = search.select(["id", "labels", "_distance"]).to_arrow()
         hits = [Hit(row["id"], 1 - row["_distance"], tuple(row["labels"] or ())) for row in found.to_pylist()]
         least = -np.inf if where is None or where.min_similarity is None else where.min_similarity
         kept = [hit for hit in hits if hit.similarity >= least]
@@ -400,3 +410,7 @@ def _about(uri: str, db: Any) -> About:
 def _parts(ids: Sequence[str]) -> Iterator[Sequence[str]]:
     for start in range(0, len(ids), _IDS_AT_ONCE):
         yield ids[start : start + _IDS_AT_ONCE]
+
+
+def _partitions(rows: int) -> int:
+    return max(1, rows // _PART)
