@@ -1,9 +1,9 @@
 """Rows as Arrow tables, and back."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 import pyarrow as pa
@@ -82,3 +82,31 @@ def vector_matrix(column: pa.ChunkedArray) -> np.ndarray:
     parts = [np.asarray(chunk.flatten()).reshape(-1, dim) for chunk in column.chunks if len(chunk)]
     matrix = np.concatenate(parts) if parts else np.zeros((0, dim), dtype=np.float32)
     return np.ascontiguousarray(matrix, dtype=np.float32)
+
+
+class LabelColumn(Sequence[tuple[str, ...]]):
+    """A column of labels as a sequence: all of it is converted only when somebody goes through it.
+
+    Args:
+        column: Lists of names.
+    """
+
+    def __init__(self, column: pa.ChunkedArray) -> None:
+        self._column = column
+
+    def __len__(self) -> int:
+        return len(self._column)
+
+    @overload
+    def __getitem__(self, row: int) -> tuple[str, ...]: ...
+
+    @overload
+    def __getitem__(self, row: slice) -> list[tuple[str, ...]]: ...
+
+    def __getitem__(self, row: int | slice) -> tuple[str, ...] | list[tuple[str, ...]]:
+        if isinstance(row, slice):
+            return list(self)[row]
+        return tuple(self._column[row].as_py() or ())
+
+    def __iter__(self) -> Iterator[tuple[str, ...]]:
+        return iter(label_lists(self._column))

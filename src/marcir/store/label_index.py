@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 
 import numpy as np
 
@@ -23,11 +24,15 @@ class LabelIndex:
 
     def __init__(self, labels: Sequence[Sequence[str]]) -> None:
         self.labels = labels
+
+    @cached_property
+    def _rows(self) -> dict[str, np.ndarray]:
+        """Made when a label is first asked for: a search without filters need not wait for it."""
         rows: defaultdict[str, list[int]] = defaultdict(list)
-        for row, names in enumerate(labels):
+        for row, names in enumerate(self.labels):
             for name in names:
                 rows[name].append(row)
-        self._rows = {name: np.unique(np.array(of, dtype=np.int64)) for name, of in sorted(rows.items())}
+        return {name: np.unique(np.array(of, dtype=np.int64)) for name, of in sorted(rows.items())}
 
     def counts(self) -> dict[str, int]:
         """Rows of each label, by name."""

@@ -30,7 +30,7 @@ with needs("store"):
     import pyarrow.compute as pc
     from lancedb.index import BTree, IvfSq
 
-    from marcir.store.arrow import label_lists, schema, to_rows, to_table, vector_matrix
+    from marcir.store.arrow import LabelColumn, schema, to_rows, to_table, vector_matrix
 
 with needs("train"):
     from filelock import FileLock, Timeout
@@ -268,7 +268,7 @@ class LanceStore:
                 table = self._scan(["id", "vector", "labels"])
             # Arrow takes ten times as long to move rows of vectors.
             order = pc.sort_indices(table["id"])
-            ids, labels = table["id"].take(order).to_pylist(), label_lists(table["labels"].take(order))
+            ids, labels = table["id"].take(order).to_pylist(), LabelColumn(table["labels"].take(order))
             self._matrix = VectorMatrix(ids, vector_matrix(table["vector"])[order.to_numpy()], labels)
             self._matrix_version = version
         return self._matrix
