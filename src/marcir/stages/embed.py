@@ -11,7 +11,7 @@ from marcir.data.survey import OnBroken, check_on_broken, refuse_broken
 from marcir.errors import BrokenImageError, ConfigError, DataError
 from marcir.progress import track
 from marcir.stages.model import Model, load_model
-from marcir.stages.reading import read_ahead
+from marcir.stages.reading import read_batches
 from marcir.types import Embeddings
 
 BATCH = 64
@@ -64,7 +64,7 @@ def embed_files(
         except BrokenImageError as error:
             return error
 
-    squares = zip(ids, read_ahead(paths, square), strict=True)
+    squares = zip(ids, read_batches(paths, square, BATCH), strict=True)
     for image, found in track(squares, len(paths), "embedding"):
         if isinstance(found, BrokenImageError):
             broken[image] = str(found)

@@ -18,7 +18,7 @@ from marcir.progress import track
 from marcir.stages.embed import BATCH, images_of_folder
 from marcir.stages.metadata import Extra, read_metadata
 from marcir.stages.model import Model, load_model
-from marcir.stages.reading import read_ahead
+from marcir.stages.reading import read_batches
 from marcir.store.lance import LanceStore, sole_writer
 from marcir.store.records import About, Row
 
@@ -224,7 +224,7 @@ class _Indexing:
 
     def run(self, ids: list[str], paths: list[Path]) -> None:
         batch: list[_File] = []
-        files = read_ahead(zip(ids, paths, strict=True), self._read)
+        files = read_batches(zip(ids, paths, strict=True), self._read, BATCH)
         for file in track(files, len(ids), "indexing"):
             if file.problem is not None:
                 self.broken[file.id] = file.problem

@@ -1,31 +1,25 @@
-"""Files that are read ahead of the network's work."""
+"""Files that are read for the network, a batch at a time."""
 
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
+from os import cpu_count
 from typing import TypeVar
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
-_THREADS = 2
-_AHEAD = 128
 
 
-def read_ahead(items: Iterable[Item], work: Callable[[Item], Result]) -> Iterator[Result]:
-    """Results of some work on every item, in order, made by threads that are a bounded number of items ahead.
+def read_batches(items: Iterable[Item], work: Callable[[Item], Result], size: int) -> Iterator[Result]:
+    """Results of some work on every item, in order; a batch is read by all processors, then used.
 
-    >>> list(read_ahead([1, 2, 3], lambda n: n * n))
+    Reading ahead while the network works would be slower on a processor: the network's threads wait for each
+    other, and each would wait for the one that a reader has pushed aside.
+
+    >>> list(read_batches([1, 2, 3], lambda n: n * n, size=2))
     [1, 4, 9]
     """
-    waiting: deque[Future[Result]] = deque()
-    with ThreadPoolExecutor(_THREADS) as pool:
-        try:
-            for item in items:
-                waiting.append(pool.submit(work, item))
-                if len(waiting) > _AHEAD:
-                    yield waiting.popleft().result()
-            while waiting:
-                yield waiting.popleft().result()
-        finally:
-            for future in waiting:
-                future.cancel()
+    remaining = iter(items)
+    with ThreadPoolExecutor(cpu_count()) as pool:
+        while batch := list(islice(remaining, size)):
+            yield from list(pool.map(work, batch))
