@@ -4,7 +4,7 @@ import torch
 from torch import nn
 
 from marcir.encoder.backbone import Backbone
-from marcir.encoder.batch_norm import reestimate_batch_norm
+from marcir.encoder.batch_norm import reestimate_batch_norm, statistics_fit
 from marcir.encoder.encoder import Encoder
 
 
@@ -58,3 +58,20 @@ def test_statistics_are_those_of_all_images_and_nothing_else_changes() -> None:
 
 def test_a_network_without_batch_norm_is_left_alone() -> None:
     reestimate_batch_norm(nn.Linear(2, 2), [])
+
+
+def test_statistics_of_other_images_are_noticed_and_nothing_is_changed() -> None:
+    encoder = small().train()
+    images = torch.rand(12, 3, 9, 9)
+    encoder.fit_batch_norm([images])
+    before = {name: value.clone() for name, value in encoder.state_dict().items()}
+    assert encoder.batch_norm_fits(images)
+    assert all(torch.equal(value, before[name]) for name, value in encoder.state_dict().items())
+    assert encoder.training
+    assert encoder.backbone[1].training
+    encoder.backbone[1].running_mean += 3 * encoder.backbone[1].running_var.sqrt()
+    assert not encoder.batch_norm_fits(images)
+
+
+def test_a_network_without_batch_norm_has_no_statistics_that_could_be_wrong() -> None:
+    assert statistics_fit(nn.Linear(2, 2), torch.ones(1, 2))

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn.functional import normalize
 
 from marcir.encoder.backbone import Backbone
-from marcir.encoder.batch_norm import reestimate_batch_norm
+from marcir.encoder.batch_norm import reestimate_batch_norm, statistics_fit
 
 Embedding = Literal["projection", "backbone"]
 
@@ -54,6 +54,10 @@ class Encoder(nn.Module):
         last = self.head[-1]
         assert isinstance(last, nn.Linear)  # noqa: S101  # tells the type checker
         return self.features if self.embedding == "backbone" else last.out_features
+
+    def batch_norm_fits(self, images: Tensor) -> bool:
+        """Whether the backbone's batch-norm statistics are those of such images, in their unit range."""
+        return statistics_fit(self.backbone, (images - self.mean) / self.std)
 
     def fit_batch_norm(self, batches: Iterable[Tensor]) -> None:
         """Estimate the backbone's batch-norm statistics on batches of images in their unit range."""

@@ -22,7 +22,7 @@ from marcir.stages.evaluate import Evaluation, evaluate
 from marcir.stages.labelled import LabelledEmbeddings
 from marcir.stages.model import Model, load_model
 from marcir.stages.scores import retrieval_scores
-from marcir.stages.training.build import whole_batches
+from marcir.stages.training.build import settle_batch_norm
 from marcir.types import Embeddings
 
 _BATCH = 64
@@ -143,14 +143,16 @@ def _embed(model: Model, source: ImageSource, positions: Sequence[int]) -> torch
 
 
 def _untrained(model: Model, source: ImageSource, positions: Sequence[int]) -> Model:
-    """The same backbone before training, with batch-norm statistics of the training images."""
+    """The same backbone before training, with batch-norm statistics that fit the training images."""
     config = model.config
     settings = Config.of(read_yaml(model.path / "config.yaml"))
     with torch.random.fork_rng():
         torch.manual_seed(settings.train.seed)  # the run's own first weights
         backbone = create_backbone(config.backbone, config.bands, config.size, settings.encoder.weights)
     encoder = Encoder(backbone, config.dim, "backbone", config.mean, config.std)
-    encoder.fit_batch_norm(prepared(source.batch(part), config.size) for part in whole_batches(positions))
+    settle_batch_norm(
+        encoder, settings.encoder.weights, positions, lambda part: prepared(source.batch(part), config.size)
+    )
     return Model(encoder, config, model.path)
 
 

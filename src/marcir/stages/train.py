@@ -8,36 +8,54 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 from filelock import FileLock, Timeout
 
-from marcir.catalog import LOSSES, resolve
+from marcir.catalog import loss_options
 from marcir.config import Config
-from marcir.encoder.encoder import Encoder
+from marcir.data.split import Split
 from marcir.errors import ConfigError, DependencyError
 from marcir.files import cache_folder
-from marcir.stages.evaluate import Evaluation, LabelledEmbeddings, evaluate
-from marcir.stages.scores import retrieval_scores
+from marcir.losses import MultiLabelLoss
+from marcir.stages.evaluate import Evaluation
 from marcir.stages.training.board import Board
-from marcir.stages.training.build import build_encoder, build_loss, build_untrained
+from marcir.stages.training.build import build_encoder, build_loss
 from marcir.stages.training.checkpoint import Checkpoints, Progress
 from marcir.stages.training.examples import AugmentedImages, Examples, FrozenFeatures
 from marcir.stages.training.loop import Trainer
 from marcir.stages.training.model_folder import ModelConfig, ModelFolder
 from marcir.stages.training.reporter import Reporter, duration
 from marcir.stages.training.task import Task, image_size, open_task
-from marcir.types import Embeddings
+from marcir.stages.training.testing import Tested, score_test
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
-_BATCH = 128
 # Seconds within which two interrupts count as one.
 _SAME_INTERRUPT = 1.0
+
+
+@dataclass(frozen=True, eq=False)
+class Trained:
+    """What a finished run leaves beside its folder.
+
+    Attributes:
+        config: Its settings, with nothing left to be decided.
+        split: Which images trained, validated and tested.
+        progress: Time, history, and which epoch was best.
+        tested: Scores and vectors of the test images; None where there are fewer than two.
+        loss: What it was trained with.
+    """
+
+    config: Config
+    split: Split
+    progress: Progress
+    tested: Tested | None
+    loss: MultiLabelLoss
 
 
 def train(config: Config) -> Evaluation | None:
@@ -51,12 +69,23 @@ def train(config: Config) -> Evaluation | None:
         KeyboardInterrupt: After Ctrl-C, when everything is saved.
         MarcirError: For settings, data or checkpoints that cannot be used.
     """
+    trained = train_run(config)
+    return None if trained is None or trained.tested is None else trained.tested.evaluation
+
+
+def train_run(config: Config, quiet: bool = False) -> Trained | None:
+    """`train`, with all that a finished run leaves; None on all processes but the first.
+
+    Args:
+        config: Its settings.
+        quiet: Without a word to people, who watch many runs at once.
+    """
     config = effective(config)
     fabric = start_fabric(config)
     folder = ModelFolder(config.folder)
     folder.check(config)
     task = open_task(config, folder.split if folder.started else None)
-    reporter = Reporter(config.train.epochs, fabric.is_global_zero)
+    reporter = Reporter(config.train.epochs, fabric.is_global_zero and not quiet)
     trainer = _trainer(config, fabric, task, folder, reporter)
     lock = _only_run(folder.path) if fabric.is_global_zero else nullcontext()
     with lock:
@@ -65,7 +94,7 @@ def train(config: Config) -> Evaluation | None:
 
 def _train(
     config: Config, fabric: "Fabric", task: Task, folder: ModelFolder, reporter: Reporter, trainer: Trainer
-) -> Evaluation | None:
+) -> Trained | None:
     if fabric.is_global_zero:
         folder.sweep()
         if not folder.started:
@@ -86,9 +115,12 @@ def _train(
         f"trained in {duration(trainer.progress.seconds)}; "
         + ("scoring the test images" if scored else f"{folder.path} holds the model")
     )
-    evaluation = _score(config, task, trainer, folder) if scored else None
+    folder.load_weights(trainer.encoder)
+    name = folder.path.name
+    tested = score_test(name, config, task, trainer.encoder, trainer.examples) if scored else None
+    evaluation = None if tested is None else tested.evaluation
     folder.save_results(evaluation, ModelConfig.of(config, task, trainer.encoder), trainer.progress)
-    return evaluation
+    return Trained(config, task.split, trainer.progress, tested, trainer.loss)
 
 
 def _only_run(folder: Path) -> FileLock:
@@ -112,7 +144,7 @@ def _only_run(folder: Path) -> FileLock:
 
 def effective(config: Config) -> Config:
     """The settings with nothing left to be decided: what is written beside the run."""
-    options = {**_loss_defaults(config.loss.name), **config.loss.options}
+    options = {**loss_options(config.loss.name), **config.loss.options}
     precision = config.train.precision
     if precision == "auto":
         precision = "bfloat16" if _bfloat16_is_native() else "float32"
@@ -180,32 +212,6 @@ def _trainer(
     )
 
 
-def _score(config: Config, task: Task, trainer: Trainer, folder: ModelFolder) -> Evaluation:
-    """Score the best weights on the test images, beside the same backbone untrained."""
-    positions, encoder = task.positions("test"), trainer.encoder
-    folder.load_weights(encoder)
-    encoder.eval()
-    ids = tuple(task.archive.ids[position] for position in positions)
-    labels = task.archive.labels[positions]
-    vectors = embed_positions(encoder, trainer.examples, positions)
-    untrained = build_untrained(config.encoder, task, config.train.seed).to(encoder.mean.device).eval()
-    before = embed_positions(untrained, AugmentedImages(task, config.train.seed), positions)
-    return evaluate(
-        folder.path.name,
-        LabelledEmbeddings(Embeddings(ids, vectors.numpy()), labels, task.archive.vocabulary),
-        training_counts=task.statistics.label_counts.tolist(),
-        more={"untrained": retrieval_scores(before, labels, ids=ids, per_label=False)},
-        seed=config.train.seed,
-    )
-
-
-@torch.inference_mode()
-def embed_positions(encoder: Encoder, examples: Examples, positions: list[int]) -> torch.Tensor:
-    """Embeddings of images of the archive, float32, on the CPU. (N, D)"""
-    starts = range(0, len(positions), _BATCH)
-    return torch.cat([examples.embed(encoder, positions[s : s + _BATCH]).float().cpu() for s in starts])
-
-
 @contextmanager
 def _stopping_on_interrupt(trainer: Trainer) -> Iterator[None]:
     """The first Ctrl-C ends the step and saves; the second one ends at once.
@@ -255,13 +261,6 @@ def _command(config: Config) -> str:
     """The arguments to go on with: as they were given, or the settings beside the run."""
     given = sys.argv[2:] if len(sys.argv) > 2 and sys.argv[1] == "train" else []
     return shlex.join(given or ["--config", str(config.folder / "config.yaml"), "--run", str(config.folder)])
-
-
-def _loss_defaults(name: str) -> dict[str, Any]:
-    from marcir.catalog import loss_options
-
-    resolve("loss", name, LOSSES)
-    return loss_options(name)
 
 
 def _bfloat16_is_native() -> bool:

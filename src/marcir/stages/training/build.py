@@ -1,8 +1,9 @@
 """The encoder and the loss of a run."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
+from torch import Tensor
 
 from marcir.catalog import create_loss
 from marcir.config import Config, EncoderConfig
@@ -29,14 +30,30 @@ def build_untrained(config: EncoderConfig, task: Task, seed: int) -> Encoder:
     """The same backbone without any training on the archive: its features, with its own BN statistics."""
     encoder = build_encoder(config, task, seed)
     encoder.embedding = "backbone"
-    fit_batch_norm(encoder, task)
+    fit_batch_norm(encoder, config, task)
     return encoder
 
 
-def fit_batch_norm(encoder: Encoder, task: Task) -> None:
-    """Estimate the backbone's batch-norm statistics on the training images."""
+def fit_batch_norm(encoder: Encoder, config: EncoderConfig, task: Task) -> None:
+    """Give the backbone batch-norm statistics of the training images, unless it came with ones that fit."""
     positions = task.positions("train")
-    encoder.fit_batch_norm(task.images(part) for part in whole_batches(positions))
+    settle_batch_norm(encoder, config.weights, positions, task.images)
+
+
+def settle_batch_norm(
+    encoder: Encoder, weights: str, positions: Sequence[int], images: Callable[[Sequence[int]], Tensor]
+) -> None:
+    """Keep the batch-norm statistics that came with the weights where they fit, else estimate them.
+
+    Args:
+        encoder: What to adjust.
+        weights: Where its first weights are from; `none` has no statistics.
+        positions: Which images.
+        images: Reads them in their unit range. (B, C, S, S)
+    """
+    spread = positions[:: max(1, len(positions) // _BATCH)][:_BATCH]
+    if weights == "none" or not encoder.batch_norm_fits(images(spread)):
+        encoder.fit_batch_norm(images(part) for part in whole_batches(positions))
 
 
 def whole_batches(positions: Sequence[int]) -> list[Sequence[int]]:
