@@ -1,0 +1,171 @@
+"""The comparison: losses x datasets x seeds, one record a run, only what is missing."""
+
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from marcir.checks import whole
+from marcir.config import Config
+from marcir.data.split import Split
+from marcir.errors import ConfigError
+from marcir.files import cache_folder
+from marcir.stages.benchmarking.perform import failed, planned
+from marcir.stages.benchmarking.plan import Plan, Run, read_plan
+from marcir.stages.benchmarking.record import Record, Results
+from marcir.stages.benchmarking.workers import Outcome, perform_all
+from marcir.stages.data import open_archive
+from marcir.stages.data import split as draw_split_file
+from marcir.stages.tables import percent
+from marcir.stages.training.loop import SELECTED_BY
+from marcir.stages.training.reporter import duration
+
+
+@dataclass(frozen=True)
+class Done:
+    """What a benchmark did.
+
+    Attributes:
+        runs: All runs of the plan.
+        trained: Those that were trained now.
+        failed: Names of those that failed, and why.
+        path: The results folder.
+    """
+
+    runs: int
+    trained: int
+    failed: dict[str, str]
+    path: Path
+
+    def __str__(self) -> str:
+        text = f"{self.path}: {self.runs - len(self.failed)} of {self.runs} runs have scores, "
+        text += f"{self.trained} were trained now. Read them with: marcir report --results {self.path}"
+        lines = [f"FAILED {name}: {why}" for name, why in self.failed.items()]
+        return "\n".join([*lines, text])
+
+
+def benchmark(config: str | Path, results: str | Path, jobs: int = 1) -> Done:
+    """Train and score every loss of a plan on every dataset with every seed.
+
+    Args:
+        config: The plan, a YAML file.
+        results: Where records go; what is there already is not done again.
+        jobs: Runs at a time.
+    """
+    plan = read_plan(config)
+    return perform_runs(plan.runs(), plan, Results(Path(results)), jobs)
+
+
+def perform_runs(runs: Iterable[Run], plan: Plan, results: Results, jobs: int, tell: bool = False) -> Done:
+    """Perform the runs that have no record yet; one that failed is tried again.
+
+    Args:
+        runs: Which.
+        plan: What they share.
+        results: Where records go.
+        jobs: Runs at a time.
+        tell: Say something after every epoch.
+    """
+    whole("--jobs", jobs, 1, 64)
+    splits = {base.data.name: _shared_split(base, plan.split_seed, results) for base in plan.bases}
+    records = [_with_split(run, results, splits[run.config.data.name]) for run in runs]
+    missing = [record for record in records if not _is_there(record, results)]
+    say(f"{len(records)} runs, {len(records) - len(missing)} of them are done")
+    missing = _reused(missing, results)
+    first = {record.config_hash: record for record in reversed(missing)}
+    failures = _train_missing(list(reversed(first.values())), results, jobs, tell)
+    for record in _reused([each for each in missing if each is not first[each.config_hash]], results):
+        failures[record.name] = f"as {first[record.config_hash].name}, which has the same settings"
+    return Done(len(records), len(first), failures, results.path)
+
+
+def say(text: str) -> None:
+    """One line on the stream for people."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def _train_missing(missing: Sequence[Record], results: Results, jobs: int, tell: bool) -> dict[str, str]:
+    failures: dict[str, str] = {}
+    started = time.monotonic()
+    for number, outcome in enumerate(perform_all(missing, results, jobs, tell), 1):
+        if outcome.died:
+            results.save(failed(outcome.record, str(outcome.error)))
+        if outcome.error is not None:
+            failures[outcome.record.name] = outcome.error
+        left = (time.monotonic() - started) / number * (len(missing) - number)
+        say(f"[{number}/{len(missing)}] {_told(outcome, results)}   {duration(left)} left")
+    return failures
+
+
+def _told(outcome: Outcome, results: Results) -> str:
+    name = outcome.record.name
+    done = results.load(outcome.record.study, name)
+    if outcome.error is not None or done is None or done.scores is None:
+        return f"{name}: FAILED: {outcome.error}"
+    return f"{name}: {SELECTED_BY} {percent(done.scores[SELECTED_BY])}, trained in {duration(done.seconds)}"
+
+
+def _shared_split(base: Config, seed: int, results: Results) -> tuple[Path, Split]:
+    """The split file of a dataset: the one that is given or there already, or a new one."""
+    data = base.data
+    if data.root is None and data.name == "scenes":
+        say(f"the scenes are in {cache_folder() / 'scenes'}")
+    path = Path(data.split) if data.split is not None else results.split_file(data.name)
+    archive, _ = open_archive(data.name, data.root, data.labels)
+    if not path.exists() and data.split is None:
+        draw_split_file(data.name, data.root, path, data.labels, seed, data.method, data.on_broken)
+    split = Split.load(path, archive)
+    if data.split is None and split.seed != seed:
+        raise ConfigError(
+            f"{path} was drawn with split_seed {split.seed}, now it is {seed}. Use another --results."
+        )
+    return path, split
+
+
+def _with_split(run: Run, results: Results, split: tuple[Path, Split]) -> Record:
+    path, drawn = split
+    data = replace(run.config.data, split=str(path))
+    return planned(replace(run, config=replace(run.config, data=data)), drawn.checksum)
+
+
+def _is_there(record: Record, results: Results) -> bool:
+    """Whether it is done.
+
+    Raises:
+        ConfigError: Where there is a run of the same name with other settings.
+    """
+    found = results.load(record.study, record.name)
+    if found is None or not found.done:
+        return False
+    if found.config_hash != record.config_hash:
+        raise ConfigError(
+            f"{results.path} holds {record.name} with other settings: {_difference(found, record)}. "
+            "Use another --results."
+        )
+    return True
+
+
+def _difference(found: Record, wanted: Record) -> str:
+    for section, settings in wanted.config.items():
+        for name, value in settings.items():
+            before = found.config.get(section, {}).get(name)
+            if before != value:
+                return f"{section}.{name} was {before}, now it is {value}"
+    return "the labels, the split or the first weights are others"
+
+
+def _reused(missing: Sequence[Record], results: Results) -> list[Record]:
+    """Take over what another study has trained with the very same settings; what is left."""
+    if not missing or not results.path.joinpath("records").is_dir():
+        return list(missing)
+    done = {each.config_hash: each for each in results.records() if each.done}
+    left = []
+    for record in missing:
+        same = done.get(record.config_hash)
+        if same is None:
+            left.append(record)
+            continue
+        own = {"study": record.study, "method": record.method, "setting": record.setting}
+        results.save(replace(same, **own), results.vectors(same))  # type: ignore[arg-type]
+    return left

@@ -1,0 +1,126 @@
+"""One run of a plan, from its settings to its record."""
+
+import platform
+import shutil
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+
+import marcir
+from marcir.catalog import METRICS
+from marcir.config import Config
+from marcir.errors import ConfigError, MarcirError
+from marcir.files import reason
+from marcir.losses import MultiLabelLoss
+from marcir.metrics.scores import Scores
+from marcir.stages.benchmarking.plan import Run, config_hash
+from marcir.stages.benchmarking.record import COMPARISON, Record, Results
+from marcir.stages.train import Trained, effective, train_run
+
+_TIMED = 20
+
+
+def planned(run: Run, split_checksum: str) -> Record:
+    """The record of a run that has not begun."""
+    config = effective(run.config)
+    return Record(
+        study=run.study,
+        dataset=config.data.name,
+        loss=config.loss.name,
+        method=run.method,
+        setting=run.setting,
+        seed=config.train.seed,
+        config=config.nested(),
+        config_hash=config_hash(config, split_checksum),
+        split_checksum=split_checksum,
+    )
+
+
+def perform(record: Record, results: Results, quiet: bool = True) -> Record:
+    """Train and score one run, or go on with it, and write its record; what goes wrong is recorded, too.
+
+    Raises:
+        KeyboardInterrupt: After Ctrl-C, when everything is saved.
+    """
+    folder = results.run_folder(record.study, record.name)
+    try:
+        trained = train_run(Config.of(record.config, str(folder)), quiet)
+        done = _recorded(record, trained)
+        vectors = None if trained is None or trained.tested is None else trained.tested.images.embeddings
+        results.save(done, vectors)
+    except Exception as error:  # whatever it is, the other runs go on
+        kind = "" if isinstance(error, MarcirError) else f"{type(error).__name__}: "
+        done = failed(record, kind + reason(error))
+        results.save(done)
+        return done
+    _tidy(folder, record.study)
+    return done
+
+
+def failed(record: Record, why: str) -> Record:
+    """The record of a run that did not end well."""
+    return replace(record, error=why, versions=_versions())
+
+
+def _recorded(record: Record, trained: Trained | None) -> Record:
+    if trained is None or trained.tested is None:
+        raise ConfigError("there are fewer than two test images: there is nothing to score.")
+    evaluation, images, progress = trained.tested.evaluation, trained.tested.images, trained.progress
+    names = images.vocabulary.names
+    best = progress.best_epoch
+    return replace(
+        record,
+        seconds=round(progress.seconds, 2),
+        loss_milliseconds=round(_loss_milliseconds(trained.loss, trained.config, images.labels), 3),
+        best_epoch=None if best is None else best + 1,
+        validation={} if best is None else _validation(progress.history[best]),
+        versions=_versions(),
+        judged_by=evaluation.judged_by,
+        scores=evaluation.model,
+        references={name: _reference(scores) for name, scores in evaluation.references.items()},
+        labels=tuple(tuple(names[k] for k in row.nonzero().flatten().tolist()) for row in images.labels),
+    )
+
+
+def _reference(scores: Scores) -> dict[str, float]:
+    tail = {} if scores.label_scores is None else {"tail": scores.tail}
+    return {**scores, **tail}
+
+
+def _validation(row: dict[str, object]) -> dict[str, float]:
+    return {name: float(str(row[f"validation {name}"])) for name in METRICS if f"validation {name}" in row}
+
+
+def _loss_milliseconds(loss: MultiLabelLoss, config: Config, labels: torch.Tensor) -> float:
+    """The shortest of several forward and backward passes on one batch of random vectors."""
+    size = config.train.batch_size
+    y = labels[torch.arange(size) % len(labels)]
+    z = torch.randn(size, config.encoder.dim, generator=torch.Generator().manual_seed(0))
+    times = []
+    for _ in range(_TIMED):
+        vectors = z.clone().requires_grad_()
+        start = time.perf_counter()
+        loss(vectors, y).backward()
+        times.append(time.perf_counter() - start)
+    return 1e3 * min(times)
+
+
+def _versions() -> dict[str, str]:
+    import numpy
+    import timm
+
+    return {
+        "marcir": marcir.__version__,
+        "python": platform.python_version(),
+        "torch": str(torch.__version__),
+        "numpy": numpy.__version__,
+        "timm": timm.__version__,
+        "machine": f"{platform.machine()}, {torch.get_num_threads()} threads",
+    }
+
+
+def _tidy(folder: Path, study: str) -> None:
+    """Models of the comparison stay, for search; checkpoints and models of ablations would fill the disk."""
+    shutil.rmtree(folder / "last" if study == COMPARISON else folder, ignore_errors=True)

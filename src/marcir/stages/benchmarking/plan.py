@@ -1,0 +1,177 @@
+"""Which runs there are: losses x datasets x seeds, from one YAML file."""
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from marcir.catalog import LOSSES, loss_options
+from marcir.checks import seed_number
+from marcir.config import Config, LossConfig, read_yaml
+from marcir.errors import ConfigError, did_you_mean
+from marcir.stages.benchmarking.record import COMPARISON, run_name
+from marcir.stages.train import effective
+from marcir.stages.training.model_folder import NEUTRAL
+
+_KEYS = ("datasets", "losses", "seeds", "split_seed", "encoder", "train")
+# Where things lie; what lies there counts instead.
+_PLACES = frozenset({"data.root", "data.labels", "data.split", "encoder.weights"})
+
+
+@dataclass(frozen=True)
+class Run:
+    """One training run of a plan.
+
+    Attributes:
+        config: Its settings.
+        method: What its row is called.
+        study: Which table it belongs to.
+        setting: What the study varies, and its value here.
+    """
+
+    config: Config
+    method: str
+    study: str = COMPARISON
+    setting: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """What tells it from other runs of its study."""
+        return run_name(self.config.data.name, self.method, self.setting, self.config.train.seed)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a benchmark file says.
+
+    Attributes:
+        bases: Settings that all runs on a dataset share, one for each dataset.
+        losses: Rows of the table: a title and the loss.
+        seeds: Of first weights, batch order and augmentation.
+        split_seed: Of the split, which all runs on a dataset share.
+    """
+
+    bases: tuple[Config, ...]
+    losses: tuple[tuple[str, LossConfig], ...]
+    seeds: tuple[int, ...]
+    split_seed: int = 0
+
+    def runs(self) -> Iterator[Run]:
+        """Every run; all losses of the first seed come before those of the second."""
+        for seed in self.seeds:
+            for base in self.bases:
+                for title, loss in self.losses:
+                    yield Run(replace(with_seed(base, seed), loss=loss), title)
+
+
+def with_seed(config: Config, seed: int) -> Config:
+    """The same settings with another seed."""
+    return replace(config, train=replace(config.train, seed=seed))
+
+
+def read_plan(path: str | Path) -> Plan:
+    """A plan from its YAML file.
+
+    Raises:
+        ConfigError: One line that names the file and the key.
+    """
+    content = read_yaml(path)
+    for key in content:
+        if key not in _KEYS:
+            raise ConfigError(f"{path}: unknown key '{key}'. {did_you_mean(str(key), _KEYS)}")
+    try:
+        return Plan(
+            tuple(_base(data, content) for data in _datasets(content)),
+            _losses(content.get("losses", "all")),
+            tuple(seed_number(seed) for seed in _list(content.get("seeds", [0]), "seeds")),
+            seed_number(content.get("split_seed", 0)),
+        )
+    except (ConfigError, TypeError) as error:
+        raise ConfigError(f"{path}: {error}") from error
+
+
+def _datasets(content: Mapping[str, Any]) -> list[dict[str, Any]]:
+    listed = _list(content.get("datasets", [{"name": "scenes"}]), "datasets")
+    found = [{"name": each} if isinstance(each, str) else dict(_mapping(each, "datasets")) for each in listed]
+    names = [each.get("name", "scenes") for each in found]
+    double = next((name for name in names if names.count(name) > 1), None)
+    if double is not None:
+        raise ConfigError(f"datasets: '{double}' stands twice. Give each a results folder of its own.")
+    return found
+
+
+def _base(data: dict[str, Any], content: Mapping[str, Any]) -> Config:
+    encoder = dict(_mapping(content.get("encoder") or {}, "encoder"))
+    for settings in (data, encoder):
+        settings |= {name: _expanded(value) for name, value in settings.items() if isinstance(value, str)}
+    return Config.of({"data": data, "encoder": encoder, "train": content.get("train") or {}})
+
+
+def _expanded(value: str) -> str:
+    """With environment variables, such as $HOME, filled in."""
+    expanded = os.path.expandvars(value)
+    missing = re.search(r"\$\{?(\w+)", expanded)
+    if missing:
+        raise ConfigError(
+            f"'{value}': the environment variable {missing[1]} is not set. Set it, or give a path."
+        )
+    return expanded
+
+
+def _losses(given: Any) -> tuple[tuple[str, LossConfig], ...]:
+    found = [_loss(each) for each in (LOSSES if given == "all" else _list(given, "losses"))]
+    titles = [title for title, _ in found]
+    double = next((title for title in titles if titles.count(title) > 1), None)
+    if double is not None:
+        raise ConfigError(f"losses: '{double}' stands twice. Give one of them another title.")
+    return tuple(found)
+
+
+def _loss(given: Any) -> tuple[str, LossConfig]:
+    options = {"name": given} if isinstance(given, str) else dict(_mapping(given, "losses"))
+    if "name" not in options:
+        raise ConfigError("losses: a loss needs a name, such as {name: marc, alpha: 0.5}.")
+    name, title = options.pop("name"), options.pop("title", None)
+    known = loss_options(name)
+    for option in options:
+        if option not in known:
+            raise ConfigError(
+                f"losses: '{name}' has no option '{option}'. {did_you_mean(str(option), known)}"
+            )
+    varied = ", ".join(f"{option} {value}" for option, value in options.items())
+    return str(title or (f"{name} ({varied})" if varied else name)), LossConfig(name, options)
+
+
+def _list(given: Any, key: str) -> Sequence[Any]:
+    if not isinstance(given, list) or not given:
+        raise ConfigError(f"{key}: expected a list, such as [...], found {given!r}.")
+    return given
+
+
+def _mapping(given: Any, key: str) -> Mapping[str, Any]:
+    if not isinstance(given, Mapping):
+        raise ConfigError(f"{key}: expected settings, such as {{name: ...}}, found {given!r}.")
+    return given
+
+
+def config_hash(config: Config, split_checksum: str) -> str:
+    """Of all that changes what is learned: settings, labels and split, and the first weights themselves."""
+    decided = effective(config)
+    settings = {k: v for k, v in decided.flat().items() if k not in NEUTRAL and k not in _PLACES}
+    settings |= {"split": split_checksum, "weights": _content(decided.encoder.weights)}
+    return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:24]
+
+
+def _content(weights: str) -> str:
+    if weights in ("none", "hub"):
+        return weights
+    try:
+        return hashlib.sha256(Path(weights).read_bytes()).hexdigest()
+    except OSError as error:
+        raise ConfigError(
+            f"encoder.weights {weights}: there is no such file. Give none, hub or a file."
+        ) from error

@@ -1,0 +1,177 @@
+"""What a finished run leaves in the results folder: one JSON file, and the vectors of its test images."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from marcir.errors import DataError
+from marcir.files import reason, written_whole
+from marcir.metrics.scores import Scores
+from marcir.types import Embeddings
+
+FORMAT = 1
+COMPARISON = "comparison"  # the study that `marcir benchmark` makes
+
+
+@dataclass(frozen=True, eq=False)
+class Record:
+    """One run: what it was told and what came out.
+
+    Attributes:
+        study: `comparison`, or the name of an ablation.
+        dataset: The dataset's name.
+        loss: The loss's name in the catalog.
+        method: What the row is called: the loss's name, or a title of its own where its options differ.
+        setting: What the study varies, and its value here; empty in a comparison.
+        seed: Of first weights, batch order and augmentation.
+        config: Every setting of the run.
+        config_hash: Of all that changes what is learned: settings, labels, split, first weights.
+        split_checksum: Which images train, validate and test.
+        error: Why it failed, in one line; None where it did not.
+        seconds: Time of training.
+        loss_milliseconds: One forward and backward pass of the loss alone on a batch.
+        best_epoch: The epoch, counted from 1, whose weights were best on the validation images.
+        validation: Columns on the validation images at that epoch.
+        versions: Of what it ran with.
+        judged_by: Fingerprint of the test images and their labels.
+        scores: On the test images, query by query and label by label.
+        references: Columns of chance, oracle and untrained; of the last also `tail`.
+        labels: Labels of the test images, by the order of the scores' ids.
+    """
+
+    study: str
+    dataset: str
+    loss: str
+    method: str
+    setting: Mapping[str, Any]
+    seed: int
+    config: Mapping[str, Any]
+    config_hash: str
+    split_checksum: str
+    error: str | None = None
+    seconds: float = 0.0
+    loss_milliseconds: float | None = None
+    best_epoch: int | None = None
+    validation: Mapping[str, float] = field(default_factory=dict)
+    versions: Mapping[str, str] = field(default_factory=dict)
+    judged_by: str = ""
+    scores: Scores | None = None
+    references: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    labels: tuple[tuple[str, ...], ...] = ()
+
+    @property
+    def name(self) -> str:
+        """A file name: what tells the run from others of its study.
+
+        >>> Record("tau", "ucm", "marc", "marc", {"tau": 0.05}, 3, {}, "", "").name
+        'ucm-marc-tau=0.05-seed3'
+        """
+        return run_name(self.dataset, self.method, self.setting, self.seed)
+
+    @property
+    def done(self) -> bool:
+        """Whether it has scores."""
+        return self.error is None and self.scores is not None
+
+
+def run_name(dataset: str, method: str, setting: Mapping[str, Any], seed: int) -> str:
+    """What tells a run from others of its study, as a file name."""
+    varied = [f"{name}={value}" for name, value in setting.items()]
+    return slug("-".join([dataset, method, *varied, f"seed{seed}"]))
+
+
+def slug(text: str) -> str:
+    """A text that can be a file name everywhere.
+
+    >>> slug("MARC, alpha = 0.5/β")
+    'MARC-alpha-=-0.5-β'
+    """
+    kept = "".join(letter if letter.isalnum() or letter in "=.+_-" else " " for letter in text)
+    return "-".join(kept.split())[:150]
+
+
+@dataclass(frozen=True)
+class Results:
+    """A results folder.
+
+    Attributes:
+        path: The folder.
+    """
+
+    path: Path
+
+    def record_file(self, study: str, name: str) -> Path:
+        """Where a record is."""
+        return self.path / "records" / slug(study) / f"{name}.json"
+
+    def vectors_file(self, study: str, name: str) -> Path:
+        """Where the vectors of a run's test images are."""
+        return self.path / "vectors" / slug(study) / f"{name}.npz"
+
+    def run_folder(self, study: str, name: str) -> Path:
+        """The model folder of a run."""
+        return self.path / "runs" / slug(study) / name
+
+    def split_file(self, dataset: str) -> Path:
+        """The split that all runs on a dataset share."""
+        return self.path / "splits" / f"{slug(dataset)}.json"
+
+    def save(self, record: Record, vectors: Embeddings | None = None) -> None:
+        """Write a run's record, whole or not at all; its vectors first, so that a record means both."""
+        if vectors is not None:
+            vectors.save(self.vectors_file(record.study, record.name))
+        content = {**asdict(_without_scores(record)), "format": FORMAT}
+        content["scores"] = None if record.scores is None else record.scores.as_json()
+        path = self.record_file(record.study, record.name)
+        with written_whole(path) as temporary:
+            temporary.write_text(json.dumps(content, ensure_ascii=False) + "\n", "utf-8")
+
+    def load(self, study: str, name: str) -> Record | None:
+        """A run's record; None where there is none."""
+        path = self.record_file(study, name)
+        return read_record(path) if path.exists() else None
+
+    def records(self) -> list[Record]:
+        """All records, in the order of their files.
+
+        Raises:
+            DataError: For a folder without any, and for a file that is no record.
+        """
+        files = sorted(self.path.glob("records/*/*.json"))
+        if not files:
+            raise DataError(
+                f"{self.path}: no results. Make some with: marcir benchmark --results {self.path}"
+            )
+        return [read_record(path) for path in files]
+
+    def vectors(self, record: Record) -> Embeddings:
+        """The vectors of a run's test images."""
+        return Embeddings.load(self.vectors_file(record.study, record.name))
+
+
+def read_record(path: Path) -> Record:
+    """A record from its file.
+
+    Raises:
+        DataError: Where it is something else.
+    """
+    try:
+        content = json.loads(path.read_text("utf-8"))
+        if content.pop("format") != FORMAT:
+            raise ValueError("another format")
+        scores = content.pop("scores")
+        content["labels"] = tuple(tuple(names) for names in content["labels"])
+        read = None if scores is None else Scores.from_json(scores, str(path))
+        return Record(**content, scores=read)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        if isinstance(error, DataError):
+            raise
+        raise DataError(
+            f"{path}: not a record of marcir benchmark ({reason(error)}). Remove it to run it again."
+        ) from error
+
+
+def _without_scores(record: Record) -> Record:
+    return replace(record, scores=None)

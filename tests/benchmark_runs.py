@@ -1,0 +1,34 @@
+"""`marcir benchmark` and `marcir ablate` as processes of their own."""
+
+import os
+import subprocess
+import sysconfig
+from pathlib import Path
+
+MARCIR = Path(sysconfig.get_path("scripts")) / "marcir"
+
+
+def start(command: str, plan: Path, results: Path, cache: Path, *more: str) -> subprocess.Popen[str]:
+    """The command, with what it says in pipes."""
+    return subprocess.Popen(
+        [str(MARCIR), command, "--config", str(plan), "--results", str(results), *more],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "MARCIR_CACHE": str(cache), "OMP_NUM_THREADS": "1"},
+        start_new_session=True,
+    )
+
+
+def workers_of(results: Path) -> list[int]:
+    """Processes that perform runs for a results folder."""
+    found = []
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            try:
+                words = (folder / "cmdline").read_bytes().split(b"\0")
+            except OSError:
+                continue  # it has ended
+            if b"marcir.stages.benchmarking.worker" in words and str(results).encode() in words:
+                found.append(int(folder.name))
+    return found

@@ -1,0 +1,199 @@
+"""The comparison as a command: what it records, what it does again, and what stops it."""
+
+import json
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+import yaml
+
+from benchmark_runs import start, workers_of
+from marcir.cli import main
+from marcir.stages.benchmarking.record import Record, Results
+
+
+def records(results: Path) -> dict[str, Record]:
+    return {f"{record.study}/{record.name}": record for record in Results(results).records()}
+
+
+def same_scores(first: Record, second: Record) -> bool:
+    a, b = first.scores, second.scores
+    return a is not None and b is not None and json.dumps(a.as_json()) == json.dumps(b.as_json())
+
+
+def wait_until_gone(results: Path) -> None:
+    deadline = time.monotonic() + 30
+    while workers_of(results):
+        assert time.monotonic() < deadline, "a worker lives on"
+        time.sleep(0.05)  # polling another process
+
+
+def test_every_loss_and_seed_leaves_one_record(unbroken: Path) -> None:
+    found = records(unbroken)
+    names = [f"manifest-{m}-seed{s}" for m in ("MARC-half", "marc", "mulsupcon") for s in (0, 1)]
+    assert sorted(found) == sorted(f"comparison/{name}" for name in names)
+    for record in found.values():
+        assert record.done
+        assert record.scores is not None
+        assert len(record.config_hash) == 24
+        assert record.config["train"]["seed"] == record.seed
+        assert {"marcir", "torch", "python"} <= record.versions.keys()
+        assert {"chance", "oracle", "untrained"} == record.references.keys()
+        assert record.validation["nDCG@100"] > 0
+        assert 1 <= (record.best_epoch or 0) <= 2
+        assert record.seconds > 0
+        assert (record.loss_milliseconds or 0) > 0
+        vectors = Results(unbroken).vectors(record)
+        assert vectors.ids == record.scores.ids
+        assert len(record.labels) == len(vectors.ids)
+    assert found["comparison/manifest-MARC-half-seed0"].config["loss"]["alpha"] == 0.5
+
+
+def test_losses_share_split_first_weights_and_batches(unbroken: Path) -> None:
+    found = records(unbroken)
+    assert len({record.split_checksum for record in found.values()}) == 1
+    assert len({record.judged_by for record in found.values()}) == 1
+    for seed in (0, 1):
+        untrained = [r.references["untrained"] for r in found.values() if r.seed == seed]
+        assert all(each == untrained[0] for each in untrained)
+    first = found["comparison/manifest-marc-seed0"].references["untrained"]
+    assert first != found["comparison/manifest-marc-seed1"].references["untrained"]
+
+
+def test_models_stay_for_search_and_checkpoints_go(unbroken: Path) -> None:
+    folder = unbroken / "runs" / "comparison" / "manifest-marc-seed0"
+    assert (folder / "model.safetensors").exists()
+    assert not (folder / "last").exists()
+
+
+def test_killed_half_way_it_goes_on_with_what_is_missing_and_ends_the_same(
+    unbroken: Path, plan_file: Path, cache: Path, tmp_path: Path
+) -> None:
+    results = tmp_path / "killed"
+    with start("benchmark", plan_file, results, cache) as killed:
+        assert killed.stderr is not None
+        for line in killed.stderr:
+            if line.startswith("[3/6]"):
+                killed.send_signal(signal.SIGKILL)
+    assert killed.returncode == -signal.SIGKILL
+    wait_until_gone(results)
+    kept = {p: p.stat().st_mtime_ns for p in results.glob("records/*/*.json")}
+    assert 3 <= len(kept) <= 4
+    resumed = start("benchmark", plan_file, results, cache)
+    out, heard = resumed.communicate(timeout=300)
+    assert resumed.returncode == 0, heard
+    assert f"{6 - len(kept)} were trained now" in out
+    assert all(path.stat().st_mtime_ns == changed for path, changed in kept.items())
+    ours, theirs = records(results), records(unbroken)
+    assert ours.keys() == theirs.keys()
+    assert all(same_scores(ours[name], theirs[name]) for name in ours)
+    assert {r.config_hash for r in ours.values()} == {r.config_hash for r in theirs.values()}
+
+
+def test_ctrl_c_ends_the_runs_too_and_the_same_command_goes_on(
+    plan_file: Path, cache: Path, tmp_path: Path
+) -> None:
+    results = tmp_path / "stopped"
+    with start("benchmark", plan_file, results, cache) as stopped:
+        assert stopped.stderr is not None
+        for line in stopped.stderr:
+            if line.startswith("[1/6]"):
+                os.killpg(stopped.pid, signal.SIGINT)
+    assert stopped.returncode == 130
+    assert not workers_of(results)
+    resumed = start("benchmark", plan_file, results, cache)
+    out, heard = resumed.communicate(timeout=300)
+    assert resumed.returncode == 0, heard
+    assert "6 of 6 runs have scores" in out
+
+
+def test_a_run_whose_process_dies_is_recorded_and_the_others_go_on(
+    plan: dict[str, object], cache: Path, tmp_path: Path
+) -> None:
+    file, results = tmp_path / "plan.yaml", tmp_path / "died"
+    file.write_text(yaml.safe_dump({**plan, "seeds": [0], "losses": ["mulsupcon", "marc", "lbase"]}))
+    with start("benchmark", file, results, cache) as running:
+        assert running.stderr is not None
+        for line in running.stderr:
+            if line.startswith("[1/3]"):
+                (worker,) = workers_of(results)
+                os.kill(worker, signal.SIGKILL)
+        assert running.stdout is not None
+        told = running.stdout.read()
+    assert running.returncode == 1
+    assert "2 of 3 runs have scores" in told
+    bad = records(results)["comparison/manifest-marc-seed0"]
+    assert bad.error == "its process was killed by signal 9"
+    assert records(results)["comparison/manifest-lbase-seed0"].done
+
+
+def test_a_run_that_fails_is_recorded_with_its_error_and_tried_again(
+    plan: dict[str, object], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, results = tmp_path / "plan.yaml", tmp_path / "failed"
+    losses = [{"name": "mulsupcon", "tau": -1.0, "title": "bad"}, "marc"]
+    file.write_text(yaml.safe_dump({**plan, "seeds": [0], "losses": losses}))
+    for trained in (2, 1):
+        assert main(["benchmark", "--config", str(file), "--results", str(results)]) == 1
+        said = capsys.readouterr()
+        assert f"1 of 2 runs have scores, {trained} were trained now" in said.out
+        assert "FAILED manifest-bad-seed0: tau = -1.0: must be above 0" in said.out
+    bad = records(results)["comparison/manifest-bad-seed0"]
+    assert (bad.done, bad.scores) == (False, None)
+    assert "tau = -1.0" in str(bad.error)
+
+
+def test_other_settings_are_refused_with_the_one_that_differs(
+    plan: dict[str, object], unbroken: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "plan.yaml"
+    file.write_text(yaml.safe_dump({**plan, "train": {"epochs": 5, "batch_size": 20}}))
+    assert main(["benchmark", "--config", str(file), "--results", str(unbroken)]) == 2
+    said = capsys.readouterr().err
+    assert "train.epochs was 2, now it is 5. Use another --results." in said
+    file.write_text(yaml.safe_dump({**plan, "split_seed": 7}))
+    assert main(["benchmark", "--config", str(file), "--results", str(unbroken)]) == 2
+    assert "split_seed 0, now it is 7" in capsys.readouterr().err
+
+
+def test_a_damaged_record_is_named(unbroken: Path, plan_file: Path, tmp_path: Path) -> None:
+    results = tmp_path / "damaged"
+    record = results / "records" / "comparison" / "manifest-marc-seed0.json"
+    record.parent.mkdir(parents=True)
+    record.write_text('{"format": 1')
+    assert main(["benchmark", "--config", str(plan_file), "--results", str(results)]) == 2
+
+
+def test_ablations_take_over_what_was_trained_with_the_same_settings(
+    plan: dict[str, object], unbroken: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "plan.yaml"
+    file.write_text(yaml.safe_dump({**plan, "seeds": [0]}))
+    arguments = ["ablate", "--config", str(file), "--results", str(unbroken), "--study", "anchor-frequency"]
+    assert main(arguments) == 0
+    assert "2 of 2 runs have scores, 1 were trained now" in capsys.readouterr().out
+    found = records(unbroken)
+    taken = found["anchor-frequency/manifest-marc-anchor_frequency=mean-seed0"]
+    assert same_scores(taken, found["comparison/manifest-marc-seed0"])
+    assert taken.setting == {"anchor_frequency": "mean"}
+    assert found["anchor-frequency/manifest-marc-anchor_frequency=min-seed0"].done
+    assert not list((unbroken / "runs" / "anchor-frequency").glob("*"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--study", "tauu"], "unknown study 'tauu'. Did you mean 'tau'?"),
+        (["--study", "pretraining"], "it needs first weights to compare with none"),
+        (["--study", "lr", "--jobs", "0"], "--jobs = 0: must be a whole number from 1 to 64"),
+    ],
+)
+def test_mistakes_of_ablate_are_one_line(
+    arguments: list[str], said: str, plan_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = main(["ablate", "--config", str(plan_file), "--results", str(tmp_path / "r"), *arguments])
+    heard = capsys.readouterr().err
+    assert (code, heard.count("\n")) == (2, 1)
+    assert said in heard
