@@ -4,6 +4,7 @@ import platform
 import shutil
 import time
 from dataclasses import replace
+from importlib.metadata import version
 from pathlib import Path
 
 import torch
@@ -108,15 +109,11 @@ def _loss_milliseconds(loss: MultiLabelLoss, config: Config, labels: torch.Tenso
 
 
 def _versions() -> dict[str, str]:
-    import numpy
-    import timm
-
+    packages = {name: version(name) for name in ("torch", "numpy", "timm")}
     return {
         "marcir": marcir.__version__,
         "python": platform.python_version(),
-        "torch": str(torch.__version__),
-        "numpy": numpy.__version__,
-        "timm": timm.__version__,
+        **packages,
         "machine": f"{platform.machine()}, {torch.get_num_threads()} threads",
     }
 

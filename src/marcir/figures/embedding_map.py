@@ -1,0 +1,65 @@
+"""Embeddings in the plane, coloured by label."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from marcir.errors import ConfigError
+from marcir.figures.canvas import figure
+from marcir.figures.series import GREY, series_styles
+from marcir.figures.texts import shortened, unmarked
+
+GROUPS = 13  # that styles tell apart
+
+
+def draw_embedding_maps(
+    maps: Mapping[str, np.ndarray], groups: Sequence[str], order: Sequence[str], path: str | Path
+) -> None:
+    """One panel a method; images of one group have one colour and marker, those of none are grey.
+
+    Args:
+        maps: By the panel's title, where each image lies. (N, 2)
+        groups: The group of each image. (N,)
+        order: The groups that get a colour, at most 13, in the legend's order.
+        path: Where the PNG goes.
+
+    Raises:
+        ConfigError: Without maps or with too many groups, or where lengths differ.
+    """
+    if not maps or len(order) > GROUPS:
+        raise ConfigError(f"embedding maps: give at least one map and at most {GROUPS} groups.")
+    for title, points in maps.items():
+        if np.shape(points) != (len(groups), 2):
+            raise ConfigError(
+                f"embedding maps: '{title}' has shape {np.shape(points)}, not ({len(groups)}, 2)."
+            )
+    from matplotlib.lines import Line2D
+
+    member = np.array(groups)
+    styles = series_styles([f" {name}" for name in order])  # no label is a reference, whatever its name
+    looks = {name: styles[f" {name}"] for name in order}
+    with figure(path, 3.9 * len(maps) + 2.0, 4.2) as drawn:
+        grid = drawn.subplots(1, len(maps), squeeze=False)[0]
+        for axes, (title, points) in zip(grid, maps.items(), strict=True):
+            rest = ~np.isin(member, list(order))
+            axes.scatter(*points[rest].T, s=9, color="#c8c8c8", linewidth=0)
+            for name in reversed(order):  # the rarest on top
+                look = looks[name]
+                at = points[member == name].T
+                axes.scatter(
+                    *at, s=22, marker=look.marker, facecolor=look.face, edgecolor=look.colour, linewidth=0.9
+                )
+            axes.set_title(unmarked(title), fontsize=10, loc="left")
+            axes.set_xticks([])
+            axes.set_yticks([])
+            axes.set_aspect("equal", adjustable="datalim")
+        handles = [
+            Line2D([], [], linestyle="", marker=look.marker, markerfacecolor=look.face, color=look.colour)
+            for look in looks.values()
+        ]
+        names = [unmarked(shortened(name, 24)) for name in order]
+        if not set(groups) <= set(order):
+            handles.append(Line2D([], [], linestyle="", marker=".", color=GREY))
+            names.append("others")
+        drawn.legend(handles, names, loc="outside right upper", fontsize=8)

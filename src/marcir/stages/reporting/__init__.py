@@ -1,0 +1,1 @@
+"""What `marcir report` is made of: groups of runs, tables, figures, and the page."""
