@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-.PHONY: demo test lint format check install s3-server clean
+.PHONY: demo test lint format check install s3-server page-tools clean
 
 demo: $(INSTALLED)
 	$(BIN)/marcir demo
@@ -40,5 +40,11 @@ s3-server: .venv-s3/.installed
 	.venv-s3/bin/python -m pip install --quiet --requirement tests/store/s3-requirements.txt
 	touch $@
 
+# What the tests of the page look for barriers with; they also need chromium.
+page-tools: .page-tools/node_modules/axe-core/axe.min.js
+
+.page-tools/node_modules/axe-core/axe.min.js:
+	npm install --silent --no-audit --no-fund --no-save --prefix .page-tools axe-core@4.14.0
+
 clean:
-	rm -rf $(VENV) .venv-s3 .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache dist
+	rm -rf $(VENV) .venv-s3 .page-tools .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache dist

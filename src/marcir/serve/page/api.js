@@ -1,0 +1,107 @@
+// Questions to the service. Addresses are relative, so that the page also works below a path of a proxy.
+
+import { filterQuery, sampleQuery, searchQuery } from "./state.js";
+
+const TRIES_WHEN_BUSY = 6;
+
+/** An answer that is no answer: what the service said, or that it said nothing (status 0). */
+export class ServiceError extends Error {
+  constructor(status, message) {
+    super(message);
+    this.status = status;
+  }
+}
+
+/** Gives out one signal at a time. Asking for the next abandons the last: no late answer overwrites a newer one. */
+export class Newest {
+  #controller = new AbortController();
+
+  next() {
+    this.#controller.abort();
+    this.#controller = new AbortController();
+    return this.#controller.signal;
+  }
+}
+
+/** @param {{signal?: AbortSignal, onBusy?: (seconds: number) => void}} [options] */
+export const archive = (options) => json("api/archive", options);
+export const labels = (state, options) => json(`api/labels?${filterQuery(state)}`, options);
+export const sample = (state, options) => json(`api/sample?${sampleQuery(state)}`, options);
+export const search = (state, options) => json(`api/search?${searchQuery(state)}`, options);
+export const image = (id, options) => json(`api/image?${new URLSearchParams({ id })}`, options);
+
+/** @param {Blob} picture */
+export function embed(picture, options) {
+  const type = picture.type.startsWith("image/") ? picture.type : "application/octet-stream";
+  return json("api/embed", { ...options, method: "POST", body: picture, headers: { "Content-Type": type } });
+}
+
+export async function openSession(token) {
+  const body = JSON.stringify({ token });
+  await request("api/session", { method: "POST", body, headers: { "Content-Type": "application/json" } });
+}
+
+/** The file of an export and the name that the service gives it. */
+export async function exported(query, options) {
+  const response = await request(`api/search?${query}`, options);
+  const named = /filename="?([^";]+)"?/.exec(response.headers.get("Content-Disposition") ?? "");
+  return { content: await response.blob(), name: named?.[1] ?? `search.${query.get("format")}` };
+}
+
+export const thumbnailUrl = (id) => `api/thumbnail?${new URLSearchParams({ id })}`;
+export const originalUrl = (id) => `api/original?${new URLSearchParams({ id })}`;
+export const downloadUrl = (id) => `api/original?${new URLSearchParams({ id, download: "true" })}`;
+
+async function json(address, options) {
+  const response = await request(address, options);
+  try {
+    return await response.json();
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new ServiceError(0, "The answer was cut off on its way. Try again.");
+  }
+}
+
+async function request(address, { onBusy, ...options } = {}) {
+  for (let left = TRIES_WHEN_BUSY; ; left -= 1) {
+    const response = await reached(address, options);
+    if (response.ok) return response;
+    if (response.status !== 503 || left === 0)
+      throw new ServiceError(response.status, await sentence(response));
+    const seconds = Math.min(60, Math.max(1, Number(response.headers.get("Retry-After")) || 2));
+    onBusy?.(seconds);
+    await pause(seconds, options.signal);
+  }
+}
+
+async function reached(address, options) {
+  try {
+    return await fetch(address, { ...options, credentials: "same-origin" });
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new ServiceError(
+      0,
+      "The service does not answer. Is marcir serve still running, and the network up?",
+    );
+  }
+}
+
+async function sentence(response) {
+  try {
+    const { error } = await response.json();
+    if (typeof error === "string") return error;
+  } catch {
+    // no JSON: something between us and the service has answered
+  }
+  return `The service answered with ${response.status} ${response.statusText}`.trim() + ".";
+}
+
+function pause(seconds, signal) {
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(resolve, seconds * 1000);
+    signal?.addEventListener("abort", () => {
+      clearTimeout(timer);
+      reject(new DOMException("abandoned", "AbortError"));
+    });
+  });
+}

@@ -1,0 +1,220 @@
+// One image, large, with all that is known of it.
+
+import * as api from "./api.js";
+import { byId, el, icon } from "./dom.js";
+import { agreementBadge, agreementOf, labelList, markButtons, similarityBar } from "./tile.js";
+import { count, groundSize, shortName } from "./words.js";
+
+/** @param {{onSearch: Function, onMark: Function, onClose: (id: string) => void}} acts */
+export function makeDetail({ onSearch, onMark, onClose }) {
+  const dialog = /** @type {HTMLDialogElement} */ (byId("detail"));
+  const newest = new api.Newest();
+  let hits = [];
+  let context = { queryLabels: [], offset: 0 };
+  let shown = null;
+  let markOf = () => null;
+
+  dialog.addEventListener("click", (event) => event.target === dialog && dialog.close());
+  dialog.addEventListener("close", () => {
+    newest.next();
+    const id = shown;
+    shown = null;
+    dialog.replaceChildren();
+    onClose(id);
+  });
+  dialog.addEventListener("keydown", (event) => {
+    if (event.key === "ArrowLeft") step(-1);
+    else if (event.key === "ArrowRight") step(1);
+    else if (event.key === "+" || event.key === "=" || event.key === "m") onMark(shown, "like");
+    else if (event.key === "-" || event.key === "l") onMark(shown, "unlike");
+    else return;
+    event.preventDefault();
+  });
+
+  const index = () => hits.findIndex((hit) => hit.id === shown);
+  const step = (by) => index() !== -1 && hits[index() + by] && open(hits[index() + by].id);
+
+  async function open(id) {
+    shown = id;
+    const signal = newest.next();
+    const hit = hits.find((each) => each.id === id);
+    if (hit) draw(hit);
+    else dialog.replaceChildren(el("p", { class: "detail-wait", id: "detail-name" }, "Loading…"));
+    if (!dialog.open) dialog.showModal();
+    try {
+      const known = await api.image(id, { signal });
+      if (!hit) draw(known);
+      showOriginal(known);
+    } catch (error) {
+      if (error.name === "AbortError") return;
+      const message = el("p", { class: "detail-problem", role: "alert" }, icon("alert"), error.message);
+      if (hit) dialog.querySelector(".detail-picture").append(message);
+      else dialog.replaceChildren(closeButton(), el("h2", { id: "detail-name" }, shortName(id)), message);
+    }
+  }
+
+  /** The thumbnail stands until the original has come, so that nothing jumps. */
+  function showOriginal({ original, id }) {
+    const picture = dialog.querySelector(".detail-picture");
+    const download = dialog.querySelector(".detail-download");
+    download.hidden = !original;
+    if (!original) return;
+    const large = el("img", { alt: `Image ${shortName(id)}`, src: api.originalUrl(id) });
+    large.addEventListener("load", () => shown === id && picture.querySelector("img")?.replaceWith(large));
+    large.addEventListener("error", () => {
+      if (shown !== id) return;
+      download.hidden = true;
+      picture.append(
+        el(
+          "p",
+          { class: "detail-problem" },
+          icon("alert"),
+          "The original cannot be shown; this is its thumbnail. Has the file moved since it was indexed?",
+        ),
+      );
+    });
+  }
+
+  const closeButton = () =>
+    el(
+      "button",
+      {
+        class: "icon-button close",
+        type: "button",
+        "aria-label": "Close",
+        title: "Close (Esc)",
+        on: { click: () => dialog.close() },
+      },
+      icon("close"),
+    );
+
+  function draw(hit) {
+    const had = document.activeElement?.dataset?.keep;
+    dialog.replaceChildren(
+      closeButton(),
+      el(
+        "div",
+        { class: "detail-picture" },
+        el("img", { src: api.thumbnailUrl(hit.id), alt: `Image ${shortName(hit.id)}` }),
+        ...arrows(),
+      ),
+      el("div", { class: "detail-words" }, ...head(hit), acts(hit), facts(hit)),
+    );
+    follow();
+    if (had) dialog.querySelector(`[data-keep="${had}"]`)?.focus();
+  }
+
+  function arrows() {
+    const at = index();
+    if (at === -1) return [];
+    const button = (by, sign, words) =>
+      el(
+        "button",
+        {
+          class: `icon-button detail-${sign}`,
+          type: "button",
+          "aria-label": words,
+          title: words,
+          disabled: !hits[at + by],
+          data: { keep: sign },
+          on: { click: () => step(by) },
+        },
+        icon(sign),
+      );
+    return [button(-1, "left", "Previous image"), button(1, "right", "Next image")];
+  }
+
+  function head(hit) {
+    const at = index();
+    const agreement = agreementOf(hit, at === -1 ? [] : context.queryLabels);
+    const place =
+      hit.similarity === null
+        ? null
+        : el("span", { class: "muted number" }, `Place ${count(context.offset + at + 1)}`);
+    return [
+      el("h2", { id: "detail-name" }, shortName(hit.id)),
+      hit.similarity !== null &&
+        el(
+          "div",
+          { class: "detail-rank" },
+          place,
+          similarityBar(hit.similarity),
+          agreement && agreementBadge(agreement),
+        ),
+      hit.labels.length ? labelList(hit) : el("p", { class: "muted small" }, "No labels"),
+    ].filter(Boolean);
+  }
+
+  function acts(hit) {
+    const [like, unlike] = markButtons(hit.id, onMark);
+    like.append(el("span", { "aria-hidden": "true" }, "More like"));
+    unlike.append(el("span", { "aria-hidden": "true" }, "Less like"));
+    for (const button of [like, unlike]) button.className = "button mark-button";
+    const search = () => {
+      dialog.close();
+      onSearch(hit.id);
+    };
+    return el(
+      "div",
+      { class: "detail-acts" },
+      el(
+        "button",
+        { class: "button primary", type: "button", on: { click: search } },
+        icon("search"),
+        "Search with this",
+      ),
+      like,
+      unlike,
+      el(
+        "a",
+        {
+          class: "button detail-download",
+          href: api.downloadUrl(hit.id),
+          download: shortName(hit.id),
+          hidden: true,
+        },
+        icon("download"),
+        "Download original",
+      ),
+    );
+  }
+
+  function facts(hit) {
+    const rows = [["Id", hit.id]];
+    if (hit.width && hit.height) rows.push(["Size", `${count(hit.width)} × ${count(hit.height)} pixels`]);
+    if (hit.date) rows.push(["Date", hit.date]);
+    if (hit.bbox) {
+      const [west, south, east, north] = hit.bbox;
+      rows.push(
+        ["Box", `west ${west}, south ${south}, east ${east}, north ${north}`],
+        ["On the ground", groundSize(hit.bbox)],
+      );
+    }
+    if (hit.agreement !== null && hit.agreement !== undefined)
+      rows.push(["Agreement", `${hit.agreement.toFixed(2)} (labels in common / labels of either)`]);
+    for (const [name, value] of Object.entries(hit.metadata ?? {})) rows.push([name, String(value)]);
+    return el(
+      "dl",
+      { class: "facts" },
+      ...rows.flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, value)]),
+    );
+  }
+
+  function follow() {
+    const mark = shown === null ? null : markOf(shown);
+    for (const button of dialog.querySelectorAll("[data-mark]"))
+      button.setAttribute("aria-pressed", String(button.dataset.mark === mark));
+  }
+
+  return {
+    open,
+    setHits(list, about) {
+      hits = list;
+      context = about;
+    },
+    mark(of) {
+      markOf = of;
+      follow();
+    },
+  };
+}

@@ -1,0 +1,65 @@
+// The hits as a file: CSV, or GeoJSON where the archive knows where its images lie.
+
+import * as api from "./api.js";
+import { el, icon } from "./dom.js";
+import { busyFor, notice } from "./notices.js";
+import { LARGEST_PAGE, searchQuery } from "./state.js";
+import { count } from "./words.js";
+
+export function exportMenu(state, answer, archive) {
+  const most = Math.min(LARGEST_PAGE, archive.max_results ?? LARGEST_PAGE);
+  const shown = [`these ${count(answer.hits.length)} hits`, state];
+  const first = [`the first ${count(most)} hits`, { ...state, offset: 0, limit: most }];
+  const whole = answer.more || state.offset > 0;
+  const ranges = whole && state.limit < most ? [shown, first] : [shown];
+  const formats = archive.has_bbox
+    ? [
+        ["csv", "CSV"],
+        ["geojson", "GeoJSON"],
+      ]
+    : [["csv", "CSV"]];
+  const entries = formats.flatMap(([format, name]) =>
+    ranges.map(([words, of]) => el("li", {}, entry(of, format, `${name}, ${words}`))),
+  );
+  const menu = el(
+    "details",
+    { class: "menu" },
+    el("summary", { class: "button" }, icon("download"), "Export"),
+    el("ul", {}, ...entries),
+  );
+  const close = (event) => {
+    if (!menu.isConnected) return document.removeEventListener("click", close);
+    if (!menu.contains(event.target) || event.target.closest("a")) menu.open = false;
+    return undefined;
+  };
+  document.addEventListener("click", close);
+  menu.addEventListener("keydown", (event) => {
+    if (event.key !== "Escape" || !menu.open) return;
+    event.stopPropagation();
+    menu.open = false;
+    menu.querySelector("summary").focus();
+  });
+  return menu;
+}
+
+/** A link, so that its address can be copied; a click asks by script, so that a refusal can be shown. */
+function entry(state, format, words) {
+  const query = searchQuery(state);
+  query.set("format", format);
+  const click = (event) => {
+    event.preventDefault();
+    download(query);
+  };
+  return el("a", { href: `api/search?${query}`, on: { click } }, words);
+}
+
+async function download(query) {
+  try {
+    const { content, name } = await api.exported(query, { onBusy: busyFor });
+    const address = URL.createObjectURL(content);
+    el("a", { href: address, download: name }).click();
+    setTimeout(() => URL.revokeObjectURL(address), 60_000);
+  } catch (error) {
+    notice(error.message, { problem: true });
+  }
+}

@@ -1,0 +1,218 @@
+// The side column: how similar a hit must be, and which labels it must have (any, all) or must not have
+// (none). Rows are made once and only rewritten afterwards, so that the focus stays where it is while counts
+// change.
+
+import { byId, el, forReaders, icon } from "./dom.js";
+import { FILTERS, filterOf, filtered, hasFilter, kindOf, narrowed, withoutFilter } from "./state.js";
+import { makeThreshold } from "./threshold.js";
+import { count, counted } from "./words.js";
+
+const ROWS_AT_FIRST = 50;
+const MEANINGS = {
+  any: "at least one of the labels marked any",
+  all: "every label marked all",
+  none: "no label marked none",
+};
+
+/** @param {{getState: () => import("./state.js").State, go: Function}} acts */
+export function makeFilters({ getState, go }) {
+  const rows = new Map();
+  const find = el("input", {
+    type: "search",
+    class: "field",
+    placeholder: "Find a label",
+    "aria-label": "Find a label",
+    autocomplete: "off",
+    spellcheck: "false",
+  });
+  const list = el("ul", { class: "filter-list", "aria-label": "Labels; arrow keys move over them" });
+  const showAll = el("button", { class: "button quiet", type: "button" });
+  const passing = el("p", { class: "muted small" });
+  const clear = el("button", { class: "button quiet", type: "button" }, "Clear");
+  const nothingFound = el("p", { class: "muted small", hidden: true }, "No label has this in its name.");
+  const threshold = makeThreshold({ getState, go });
+  let images = 0;
+  let everything = false;
+
+  function build(archive) {
+    images = archive.images;
+    for (const { name } of archive.labels) rows.set(name, makeRow(name));
+    list.replaceChildren(...[...rows.values()].map((row) => row.item));
+    find.hidden = rows.size < 8;
+    const labelled = [
+      el("div", { class: "side-head" }, el("h2", {}, "Labels"), clear),
+      passing,
+      find,
+      list,
+      nothingFound,
+      showAll,
+      el("p", { class: "muted small" }, "any: has one of these. all: has every one. none: has not."),
+    ];
+    const unlabelled = [
+      el("h2", {}, "Labels"),
+      el(
+        "p",
+        { class: "muted small" },
+        "No image of this archive carries labels. marcir index --labels adds them.",
+      ),
+    ];
+    byId("filters").replaceChildren(
+      threshold.element,
+      el("section", { class: "side-part" }, ...(rows.size ? labelled : unlabelled)),
+    );
+    setCounts({ images: archive.images, labels: archive.labels });
+    narrow();
+  }
+
+  function makeRow(name) {
+    const number = el("span", { class: "number" });
+    const buttons = FILTERS.map((way) =>
+      el(
+        "button",
+        {
+          type: "button",
+          class: `way way-${way}`,
+          "aria-label": `${way}: ${name}`,
+          "aria-pressed": "false",
+          tabindex: "-1",
+          title: `Only images with ${MEANINGS[way]}`.replace("with no label", "without any label"),
+          data: { way },
+          on: {
+            click: () => go(filtered(getState(), name, filterOf(getState(), name) === way ? null : way)),
+          },
+        },
+        way,
+      ),
+    );
+    const share = el("span", { class: "share", "aria-hidden": "true" });
+    const item = el(
+      "li",
+      { class: "filter-row" },
+      share,
+      el("span", { class: "filter-name", title: name }, name),
+      number,
+      el("span", { class: "ways", role: "group", "aria-label": name }, ...buttons),
+    );
+    return { name, item, number, share, buttons };
+  }
+
+  function setCounts({ images: passed, labels }) {
+    passing.textContent =
+      passed === images
+        ? `All ${counted(images, "image")} pass`
+        : `${count(passed)} of ${counted(images, "image")} pass`;
+    for (const { name, count: carried } of labels) {
+      const row = rows.get(name);
+      if (!row) continue; // the archive has grown since the page was opened
+      row.number.textContent = count(carried);
+      row.item.classList.toggle("empty", carried === 0);
+      row.share.style.setProperty("--share", String(images ? carried / images : 0));
+    }
+  }
+
+  /** Shows the rows that the field asks for: the first ones, all, or those with the typed letters. */
+  function narrow() {
+    const typed = find.value.trim().toLocaleLowerCase();
+    let shown = 0;
+    let matching = 0;
+    for (const row of rows.values()) {
+      const matches = !typed || row.name.toLocaleLowerCase().includes(typed);
+      matching += matches;
+      row.item.hidden =
+        !matches || (!everything && shown >= ROWS_AT_FIRST && !filterOf(getState(), row.name));
+      shown += !row.item.hidden;
+    }
+    nothingFound.hidden = matching > 0;
+    showAll.hidden = shown >= matching;
+    showAll.textContent = `Show all ${count(matching)} labels`;
+    rove();
+  }
+
+  const visible = () => [...rows.values()].filter((row) => !row.item.hidden);
+
+  /** One button of the list takes part in the order of the Tab key. */
+  function rove(chosen) {
+    const buttons = visible().flatMap((row) => row.buttons);
+    const kept = chosen ?? buttons.find((each) => each.tabIndex === 0) ?? buttons[0];
+    for (const row of rows.values()) for (const each of row.buttons) each.tabIndex = each === kept ? 0 : -1;
+  }
+
+  list.addEventListener("focusin", (event) => event.target.matches(".way") && rove(event.target));
+  list.addEventListener("keydown", (event) => {
+    const shown = visible();
+    const at = shown.findIndex((row) => row.item.contains(event.target));
+    const column = FILTERS.indexOf(event.target.dataset.way);
+    const [down, right] = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[
+      event.key
+    ] ?? [0, 0];
+    if (!down && !right) return;
+    event.preventDefault();
+    shown[at + down]?.buttons[column + right]?.focus();
+  });
+  find.addEventListener("input", narrow);
+  showAll.addEventListener("click", () => {
+    everything = true;
+    narrow();
+  });
+  clear.addEventListener("click", () => go(withoutFilter(getState())));
+
+  return {
+    build,
+    setCounts,
+    /** Follows the state of the page. */
+    show(state) {
+      for (const row of rows.values()) {
+        const way = filterOf(state, row.name);
+        row.item.dataset.way = way ?? "";
+        for (const button of row.buttons)
+          button.setAttribute("aria-pressed", String(button.dataset.way === way));
+      }
+      clear.hidden = !hasFilter(state);
+      threshold.show(state);
+      narrow();
+    },
+  };
+}
+
+/** The filters that are on, to be taken off one by one, above the images. */
+export function activeFilters(state, go) {
+  const chip = (way, label) =>
+    el(
+      "li",
+      {},
+      el(
+        "button",
+        {
+          class: `chip chip-${way}`,
+          type: "button",
+          title: "Remove this filter",
+          on: { click: () => go(filtered(state, label, null)) },
+        },
+        el("span", { class: "chip-way" }, way),
+        el("span", { class: "chip-name" }, label),
+        forReaders("remove this filter"),
+        icon("close"),
+      ),
+    );
+  const chips = FILTERS.flatMap((way) => state[way].map((label) => chip(way, label)));
+  if (state.min_similarity !== null && kindOf(state)) {
+    const words = `similarity at least ${state.min_similarity}`;
+    const off = () => go(narrowed(state, { min_similarity: null }));
+    chips.push(
+      el(
+        "li",
+        {},
+        el(
+          "button",
+          { class: "chip", type: "button", title: "Remove this filter", on: { click: off } },
+          words,
+          forReaders("remove this filter"),
+          icon("close"),
+        ),
+      ),
+    );
+  }
+  return chips.length
+    ? el("ul", { class: "active-filters", "aria-label": "Filters that are on" }, ...chips)
+    : null;
+}

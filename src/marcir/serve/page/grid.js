@@ -1,0 +1,126 @@
+// The images, and moving over them with the arrow keys. One tile at a time takes part in the order of the
+// Tab key.
+
+import { byId, el } from "./dom.js";
+import { tile } from "./tile.js";
+
+const MOVES = {
+  ArrowLeft: (at) => at - 1,
+  ArrowRight: (at) => at + 1,
+  ArrowUp: (at, columns) => at - columns,
+  ArrowDown: (at, columns) => at + columns,
+  Home: () => 0,
+  End: (at, columns, size) => size - 1,
+};
+
+/** @param {{hrefOf: Function, onSearch: Function, onMark: Function, onOpen: Function}} acts */
+export function makeGrid({ hrefOf, onSearch, onMark, onOpen }) {
+  const grid = byId("grid");
+  let current = 0;
+  let owedFocus = false; // the focus was on a tile that a search has taken away
+
+  const tiles = () => [...grid.querySelectorAll(".tile")];
+
+  function setCurrent(index, { focus = false } = {}) {
+    const all = tiles();
+    current = Math.max(0, Math.min(index, all.length - 1));
+    all.forEach((each, at) => {
+      for (const part of each.querySelectorAll("a, button")) part.tabIndex = at === current ? 0 : -1;
+    });
+    if (focus) all[current]?.querySelector("a").focus();
+  }
+
+  function settle() {
+    grid.classList.remove("fading");
+    grid.removeAttribute("aria-busy");
+  }
+
+  function columns() {
+    const tops = tiles().map((each) => each.offsetTop);
+    const second = tops.findIndex((top) => top > tops[0]);
+    return second === -1 ? tops.length : second;
+  }
+
+  grid.addEventListener("focusin", (event) => {
+    const at = tiles().indexOf(event.target.closest(".tile"));
+    if (at !== -1 && at !== current) setCurrent(at);
+  });
+
+  grid.addEventListener("keydown", (event) => {
+    const move = MOVES[event.key];
+    if (!move || event.ctrlKey || event.metaKey || event.altKey) return;
+    const all = tiles();
+    const next = move(all.indexOf(event.target.closest(".tile")), columns(), all.length);
+    event.preventDefault(); // also at the edges, so that the page does not jump
+    if (next >= 0 && next < all.length) setCurrent(next, { focus: true });
+  });
+
+  return {
+    show(hits, { offset, queryLabels }) {
+      const had =
+        grid.contains(document.activeElement) || (owedFocus && document.activeElement === byId("results"));
+      owedFocus = false;
+      settle();
+      const made = hits.map((hit, at) =>
+        tile(hit, {
+          place: hit.similarity === null ? null : offset + at + 1,
+          queryLabels,
+          href: hrefOf(hit.id),
+          onSearch,
+          onMark,
+          onOpen,
+        }),
+      );
+      grid.replaceChildren(...made);
+      setCurrent(0, { focus: had });
+    },
+
+    /** Grey tiles for a new question; for the same one with other filters the old hits stay, faded. */
+    loading(size, fresh) {
+      grid.setAttribute("aria-busy", "true");
+      if (!fresh && tiles().length) {
+        grid.classList.add("fading");
+        return;
+      }
+      if (grid.contains(document.activeElement)) {
+        owedFocus = true;
+        byId("results").focus({ preventScroll: true });
+      }
+      const grey = () =>
+        el(
+          "li",
+          { class: "skeleton", "aria-hidden": "true" },
+          el("span", { class: "frame" }),
+          el("span", { class: "line" }),
+          el("span", { class: "line short" }),
+        );
+      grid.replaceChildren(...Array.from({ length: Math.min(size, 24) }, grey));
+    },
+
+    settle,
+
+    clear() {
+      settle();
+      grid.replaceChildren();
+    },
+
+    /** Writes on every tile whether it is an example. */
+    mark(markOf) {
+      for (const each of tiles()) {
+        const mark = markOf(each.dataset.id);
+        each.dataset.mark = mark ?? "";
+        each.querySelector(".mark-word").textContent = { like: "more like", unlike: "less like" }[mark] ?? "";
+        for (const button of each.querySelectorAll("[data-mark]"))
+          button.setAttribute("aria-pressed", String(button.dataset.mark === mark));
+      }
+    },
+
+    /** Focuses an image, where it is among those shown. */
+    focus(id) {
+      const at = tiles().findIndex((each) => each.dataset.id === id);
+      if (at !== -1) setCurrent(at, { focus: true });
+    },
+
+    focusedId: () => document.activeElement?.closest?.(".tile")?.dataset.id ?? null,
+  };
+}

@@ -1,0 +1,82 @@
+// Keys that work anywhere on the page, and the table that tells of them.
+
+import { byId, el, icon } from "./dom.js";
+
+const TABLE = [
+  ["← ↑ → ↓", "move over the images; Home and End to the first and the last"],
+  ["Enter", "search with the image"],
+  ["o or Space", "details of the image"],
+  ["+ or m", "more like the image"],
+  ["- or l", "less like the image"],
+  ["s", "search with the examples"],
+  ["n, p", "next, previous page"],
+  ["/", "search by label"],
+  ["Ctrl V", "search with an image from the clipboard"],
+  ["Esc", "close what is open, then clear the examples"],
+  ["?", "these shortcuts"],
+];
+
+/** Typing into a field is typing; a slider, a button and a link have no letters of their own. */
+const isTyping = (target) => target.matches?.("textarea, select, [contenteditable], input:not([type=range])");
+
+/** @param {Record<string, Function>} acts */
+export function listen({ grid, tray, labelField, onOpen, onPage }) {
+  const dialog = /** @type {HTMLDialogElement} */ (byId("shortcuts"));
+  const help = () => {
+    dialog.replaceChildren(
+      el(
+        "button",
+        {
+          class: "icon-button close",
+          type: "button",
+          "aria-label": "Close",
+          on: { click: () => dialog.close() },
+        },
+        icon("close"),
+      ),
+      el("h2", { id: "shortcuts-name" }, "Keyboard shortcuts"),
+      el(
+        "table",
+        {},
+        el(
+          "tbody",
+          {},
+          ...TABLE.map(([keys, words]) =>
+            el("tr", {}, el("th", { scope: "row" }, el("kbd", {}, keys)), el("td", {}, words)),
+          ),
+        ),
+      ),
+    );
+    dialog.showModal();
+  };
+  byId("help").addEventListener("click", help);
+  dialog.addEventListener("click", (event) => event.target === dialog && dialog.close());
+
+  const mark = (way) => grid.focusedId() !== null && tray.mark(grid.focusedId(), way);
+  const open = () => grid.focusedId() !== null && onOpen(grid.focusedId());
+  const keys = {
+    "/": labelField.focus,
+    "?": help,
+    "+": () => mark("like"),
+    "=": () => mark("like"),
+    m: () => mark("like"),
+    "-": () => mark("unlike"),
+    l: () => mark("unlike"),
+    o: open,
+    s: tray.search,
+    n: () => onPage(1),
+    p: () => onPage(-1),
+    Escape: tray.clear,
+  };
+
+  document.addEventListener("keydown", (event) => {
+    if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target))
+      return;
+    if (document.querySelector("dialog[open]")) return; // a dialog has keys of its own
+    const space = event.key === " " && event.target.matches(".tile-link");
+    const act = space ? open : keys[event.key];
+    if (!act) return;
+    event.preventDefault();
+    act();
+  });
+}

@@ -1,0 +1,233 @@
+// The page: one state (the URL), one refresh that draws everything from it, and the parts that change it.
+
+import * as api from "./api.js";
+import { byId, drawIcons, el, icon } from "./dom.js";
+import { makeDetail } from "./detail.js";
+import { makeFilters } from "./filters.js";
+import { makeGrid } from "./grid.js";
+import { listen } from "./keyboard.js";
+import { makeLabelField } from "./labelfield.js";
+import { announce, busyFor, busyOver, notice, settleNotices } from "./notices.js";
+import { makeProblem } from "./problem.js";
+import { inWords, makeQuery } from "./query.js";
+import { makeSession } from "./session.js";
+import { asking, filterQuery, kindOf, readState, writeState } from "./state.js";
+import { makeThemeSwitch } from "./switch.js";
+import { makeToolbar, places } from "./toolbar.js";
+import { makeTray } from "./tray.js";
+import { makeUpload } from "./upload.js";
+import { makeWelcome } from "./welcome.js";
+import { count, counted } from "./words.js";
+
+/** Faster answers than this are shown without a sign of waiting, so that nothing flickers. */
+const PATIENCE = 150;
+
+let state = readState(location.search);
+let archive = null;
+let lastStep = null;
+let countedFilter = "";
+const searches = new api.Newest();
+const counts = new api.Newest();
+
+const getState = () => state;
+const hrefOf = (id) => address(asking(state, { id }));
+const address = (next) => `?${writeState(next)}`;
+
+/**
+ * Another state: a new entry of the history, except where one control moves on (a slider is one step).
+ * @param {{top?: boolean, sameStep?: string|null}} [options]
+ */
+function go(next, { top = false, sameStep = null } = {}) {
+  const fresh = asks(next) !== asks(state);
+  if (address(next) === address(state)) return;
+  history.replaceState({ scroll: scrollY }, "");
+  if (sameStep !== null && sameStep === lastStep) history.replaceState({}, "", address(next));
+  else history.pushState({}, "", address(next));
+  lastStep = sameStep;
+  state = next;
+  settleNotices();
+  tray.follow();
+  if (top || fresh) scrollTo({ top: 0 });
+  refresh({ fresh });
+}
+
+/** What is asked, without filters and pages. */
+const asks = ({ id, vector, like, unlike, label, seed }) =>
+  JSON.stringify([id, vector, like, unlike, label, seed]);
+
+const home = () => go(asking({ ...readState(""), limit: state.limit }, {}), { top: true });
+const searchWith = (id) => go(asking(state, { id }), { top: true });
+const searchLabel = (name) =>
+  go(asking(state, { label: [...new Set([...state.label, name])] }), { top: true });
+const otherImages = () => go({ ...state, seed: state.seed + 1 });
+const refreshMarks = () => {
+  grid.mark(tray.markOf);
+  detail.mark(tray.markOf);
+};
+
+const session = makeSession();
+const tray = makeTray({ getState, go, onChange: refreshMarks });
+const detail = makeDetail({ onSearch: searchWith, onMark: tray.mark, onClose: (id) => grid.focus(id) });
+const grid = makeGrid({ hrefOf, onSearch: searchWith, onMark: tray.mark, onOpen: detail.open });
+const filters = makeFilters({ getState, go });
+const labelField = makeLabelField({ onLabel: searchLabel });
+const query = makeQuery({ go, onOpen: detail.open });
+const toolbar = makeToolbar({ go, onFilters: openDrawer, onOther: otherImages });
+const problem = makeProblem({
+  go,
+  onAgain: () => (archive ? refresh({ fresh: true }) : begin()),
+  onHome: home,
+});
+const upload = makeUpload({
+  getArchive: () => archive,
+  onVector: (vector) => go(asking(state, { vector }), { top: true }),
+  onVectors: (like) => go(asking(state, { like }), { top: true }),
+  onWait: waitForUpload,
+  onToken: session.ask,
+});
+const welcome = makeWelcome({ onLabel: searchLabel, onChoose: upload.choose });
+
+/** Draws the page from its state. */
+async function refresh({ fresh, scroll = null }) {
+  const asked = state;
+  const signal = searches.next();
+  upload.abandon();
+  document.title = `${inWords(state)} · ${archive.name} · marcir`;
+  welcome.show(kindOf(state) === null && archive.images > 0);
+  query.show(state, null);
+  filters.show(state);
+  problem.hide();
+  recount();
+  const patience = setTimeout(() => {
+    if (fresh) toolbar.bare(state, "Searching…");
+    grid.loading(state.limit, fresh);
+  }, PATIENCE);
+  try {
+    const answer = await (kindOf(asked)
+      ? api.search(asked, { signal, onBusy: busyFor })
+      : api.sample(asked, { signal, onBusy: busyFor }));
+    if (signal.aborted) return;
+    show(asked, answer);
+    if (scroll !== null) scrollTo({ top: scroll });
+  } catch (error) {
+    if (error.name === "AbortError") return;
+    fail(error, () => refresh({ fresh }));
+  } finally {
+    clearTimeout(patience);
+  }
+}
+
+function show(asked, answer) {
+  const queryLabels = answer.query?.labels ?? [];
+  busyOver();
+  query.show(asked, queryLabels);
+  toolbar.show(asked, answer, archive);
+  detail.setHits(answer.hits, { queryLabels, offset: asked.offset });
+  grid.show(answer.hits, { offset: asked.offset, queryLabels });
+  refreshMarks();
+  if (answer.hits.length) problem.hide();
+  else problem.nothing(asked, archive);
+  announce(
+    `${inWords(asked)}: ${kindOf(asked) ? places(asked, answer) : counted(answer.hits.length, "image")}`,
+  );
+}
+
+function fail(error, again) {
+  grid.clear();
+  if (error.status === 401) {
+    session.ask(again);
+    return;
+  }
+  toolbar.bare(state, "");
+  problem.failed(error, state);
+}
+
+/** The counts beside the labels follow the filter, and the filter alone. */
+async function recount() {
+  const wanted = filterQuery(state).toString();
+  if (wanted === countedFilter) return;
+  const signal = counts.next();
+  try {
+    const found = await api.labels(state, { signal });
+    if (signal.aborted) return;
+    countedFilter = wanted;
+    filters.setCounts(found);
+  } catch (error) {
+    // The search asks with the same filter and tells what is wrong; old counts are no harm meanwhile.
+    if (error.name !== "AbortError" && error.status !== 401) console.warn(error.message);
+  }
+}
+
+/** Old images fade until the answer to an upload is there; returns what ends the waiting. */
+function waitForUpload(words) {
+  const gone = notice(words, { lasting: true });
+  grid.loading(state.limit, false);
+  return () => {
+    gone();
+    grid.settle();
+  };
+}
+
+/** On narrow screens the side column moves into a dialog, which keeps the focus and closes with Esc. */
+function openDrawer() {
+  const drawer = /** @type {HTMLDialogElement} */ (byId("drawer"));
+  const done = el(
+    "button",
+    { class: "button primary", type: "button", on: { click: () => drawer.close() } },
+    "Show the images",
+  );
+  const close = el(
+    "button",
+    {
+      class: "icon-button close",
+      type: "button",
+      "aria-label": "Close",
+      on: { click: () => drawer.close() },
+    },
+    icon("close"),
+  );
+  drawer.replaceChildren(close, byId("filters"), el("div", { class: "drawer-foot" }, done));
+  drawer.addEventListener("close", () => byId("side").append(byId("filters")), { once: true });
+  drawer.showModal();
+}
+
+async function begin() {
+  problem.hide();
+  grid.loading(state.limit, true);
+  try {
+    archive = await api.archive({ onBusy: busyFor });
+  } catch (error) {
+    fail(error, begin);
+    return;
+  }
+  byId("archive-name").textContent = archive.name;
+  byId("archive-name").title = `${archive.name}: ${count(archive.images)} images, marcir ${archive.version}`;
+  filters.build(archive);
+  labelField.build(archive);
+  welcome.build(archive);
+  refresh({ fresh: true });
+}
+
+drawIcons();
+makeThemeSwitch();
+listen({ grid, tray, labelField, onOpen: detail.open, onPage: toolbar.page });
+byId("choose").addEventListener("click", upload.choose);
+byId("home").addEventListener("click", (event) => {
+  if (event.ctrlKey || event.metaKey || event.shiftKey) return;
+  event.preventDefault();
+  home();
+});
+byId("drawer").addEventListener(
+  "click",
+  (event) => event.target === byId("drawer") && byId("drawer").close(),
+);
+matchMedia("(min-width: 60rem)").addEventListener("change", () => byId("drawer").close());
+history.scrollRestoration = "manual"; // the images are not there yet when the browser would scroll
+addEventListener("popstate", (event) => {
+  lastStep = null;
+  const before = asks(state);
+  state = readState(location.search);
+  tray.follow();
+  if (archive) refresh({ fresh: asks(state) !== before, scroll: event.state?.scroll ?? 0 });
+});
+begin();

@@ -1,0 +1,143 @@
+// What is searched: the image, the examples or the labels, above what was found.
+
+import { byId, el, icon } from "./dom.js";
+import { pictured, thumbnail } from "./pictures.js";
+import { asking, examplesOf, kindOf } from "./state.js";
+import { counted } from "./words.js";
+
+const LABELS_SHOWN = 10;
+
+/** @returns {string} the search in words, for the title of the page */
+export function inWords(state) {
+  switch (kindOf(state)) {
+    case "id":
+    case "vector":
+      return `Images like ${pictured(examplesOf(state).like[0]).name}`;
+    case "examples": {
+      const unlike = state.unlike.length ? `, unlike ${state.unlike.length}` : "";
+      return `Images like ${counted(state.like.length, "example")}${unlike}`;
+    }
+    case "labels":
+      return `Images of ${state.label.join(" + ")}`;
+    default:
+      return "A look into the archive";
+  }
+}
+
+/** @param {{go: Function, onOpen: (id: string) => void}} acts */
+export function makeQuery({ go, onOpen }) {
+  const place = byId("query");
+
+  function picture(ref, sign) {
+    const { id, name, source } = pictured(ref);
+    const content = [thumbnail(source), sign && el("span", { class: `sign sign-${sign}` }, icon(sign))];
+    if (id === null) return el("span", { class: "query-picture", title: name }, ...content);
+    const about = {
+      class: "query-picture",
+      type: "button",
+      title: id,
+      "aria-label": `Details of ${name}`,
+      on: { click: () => onOpen(id) },
+    };
+    return el("button", about, ...content);
+  }
+
+  function removable(state, way, ref) {
+    const without = {
+      like: state.like,
+      unlike: state.unlike,
+      [way]: state[way].filter((each) => each !== ref),
+    };
+    const next = without.like.length ? without : { like: [], unlike: [] };
+    return el(
+      "span",
+      { class: "query-example" },
+      picture(ref, way === "like" ? "plus" : "minus"),
+      el(
+        "button",
+        {
+          class: "remove",
+          type: "button",
+          "aria-label": `Remove ${pictured(ref).name}`,
+          on: { click: () => go(asking(state, next)) },
+        },
+        icon("close"),
+      ),
+    );
+  }
+
+  function token(state, label) {
+    const rest = state.label.filter((each) => each !== label);
+    return el(
+      "button",
+      {
+        class: "chip",
+        type: "button",
+        "aria-label": `Remove label ${label}`,
+        on: { click: () => go(asking(state, { label: rest })) },
+      },
+      el("span", { class: "chip-name" }, label),
+      icon("close"),
+    );
+  }
+
+  function pictures(state) {
+    if (kindOf(state) === "labels") return null;
+    if (kindOf(state) !== "examples")
+      return el("div", { class: "query-pictures" }, picture(examplesOf(state).like[0]));
+    return el(
+      "div",
+      { class: "query-pictures" },
+      ...state.like.map((ref) => removable(state, "like", ref)),
+      ...state.unlike.map((ref) => removable(state, "unlike", ref)),
+    );
+  }
+
+  function words(state, labels) {
+    const kind = kindOf(state);
+    const heading = el("h1", { class: "query-name", title: state.id }, inWords(state));
+    if (kind === "labels") {
+      const hint =
+        state.label.length > 1
+          ? "Near the centre of the images that carry all of these labels:"
+          : "Near the centre of the images that carry this label:";
+      return [
+        heading,
+        el("p", { class: "muted small" }, hint),
+        el("div", { class: "query-tokens" }, ...state.label.map((label) => token(state, label))),
+      ];
+    }
+    if (labels === null) return [heading];
+    if (!labels.length) {
+      const why =
+        kind === "vector" ? "Its labels are not known, so hits have no frame." : "No labels to compare with.";
+      return [heading, el("p", { class: "muted small" }, why)];
+    }
+    const items = labels.slice(0, LABELS_SHOWN).map((label) => el("li", {}, el("span", {}, label)));
+    const rest = labels.slice(LABELS_SHOWN);
+    if (rest.length) items.push(el("li", { title: rest.join(", ") }, `+${rest.length}`));
+    return [
+      heading,
+      el("ul", { class: "labels query-labels", "aria-label": "Labels of the query" }, ...items),
+    ];
+  }
+
+  return {
+    /** @param {string[]|null} labels of the query; null while they are not known yet */
+    show(state, labels) {
+      place.hidden = kindOf(state) === null;
+      if (place.hidden) return place.replaceChildren();
+      const back = el(
+        "button",
+        { class: "button quiet query-clear", type: "button", on: { click: () => go(asking(state, {})) } },
+        icon("close"),
+        "New search",
+      );
+      return place.replaceChildren(
+        ...[pictures(state), el("div", { class: "query-words" }, ...words(state, labels)), back].filter(
+          Boolean,
+        ),
+      );
+    },
+  };
+}

@@ -1,0 +1,54 @@
+// How similar a hit must be.
+
+import { el } from "./dom.js";
+import { kindOf, narrowed } from "./state.js";
+
+/** The slider for min_similarity. */
+export function makeThreshold({ getState, go }) {
+  const slider = el("input", {
+    type: "range",
+    id: "threshold",
+    min: "0",
+    max: "1",
+    step: "0.01",
+    "aria-describedby": "threshold-help",
+  });
+  const output = el("output", { for: "threshold", class: "number" });
+  const write = (value) => {
+    output.textContent = value ? value.toFixed(2) : "off";
+    slider.setAttribute("aria-valuetext", value ? `at least ${value.toFixed(2)}` : "off");
+    slider.style.setProperty("--filled", `${100 * value}%`);
+  };
+  let timer = 0;
+  slider.addEventListener("input", () => {
+    const value = Number(slider.value);
+    write(value);
+    clearTimeout(timer);
+    // While the slider moves, only where it comes to rest is asked.
+    timer = setTimeout(
+      () => go(narrowed(getState(), { min_similarity: value || null }), { sameStep: "threshold" }),
+      200,
+    );
+  });
+  const element = el(
+    "section",
+    { class: "side-part" },
+    el(
+      "div",
+      { class: "side-head" },
+      el("h2", {}, el("label", { for: "threshold" }, "Similarity at least")),
+      output,
+    ),
+    slider,
+    el("p", { class: "muted small", id: "threshold-help" }, "Hides images that are less similar."),
+  );
+  return {
+    element,
+    show(state) {
+      const value = state.min_similarity ?? 0;
+      element.hidden = kindOf(state) === null; // nothing is similar to no question
+      slider.value = String(value);
+      write(value);
+    },
+  };
+}

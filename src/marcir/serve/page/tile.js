@@ -1,0 +1,130 @@
+// One image of the grid: how near it is, which labels it shares with the query, and what can be done with
+// it.
+
+import { thumbnailUrl } from "./api.js";
+import { el, forReaders, icon } from "./dom.js";
+import { thumbnail } from "./pictures.js";
+import { shortName, similarity } from "./words.js";
+
+const LABELS_SHOWN = 5;
+const AGREEMENTS = { all: "full", some: "half", none: "empty" };
+
+/**
+ * How the labels of a hit agree with those of the query: it carries all of them, some, or none.
+ * @returns {{level: "all"|"some"|"none", words: string}|null} null where the query has no labels
+ */
+export function agreementOf(hit, queryLabels) {
+  if (!queryLabels.length) return null;
+  const shared = hit.shared.length;
+  if (shared === 0) return { level: "none", words: "no label" };
+  if (shared >= queryLabels.length)
+    return { level: "all", words: queryLabels.length === 1 ? "the label" : `all ${shared} labels` };
+  return { level: "some", words: `${shared} of ${queryLabels.length} labels` };
+}
+
+/** The sign and the words of an agreement; the frame says the same by its line. */
+export function agreementBadge({ level, words }) {
+  return el("span", { class: `agreement agreement-${level}` }, icon(AGREEMENTS[level]), words);
+}
+
+/** Number and bar. */
+export function similarityBar(value) {
+  const fill = el("span", { class: "bar-fill" });
+  fill.style.inlineSize = `${100 * Math.min(1, Math.max(0, value))}%`;
+  return el(
+    "span",
+    { class: "similarity" },
+    forReaders("similarity "),
+    el("span", { class: "number" }, similarity(value)),
+    el("span", { class: "bar", "aria-hidden": "true" }, fill),
+  );
+}
+
+/** Labels, those that the query has too first and marked. */
+export function labelList(hit, most = Infinity) {
+  const shared = new Set(hit.shared);
+  const ordered = [...hit.labels].sort((a, b) => shared.has(b) - shared.has(a));
+  const items = ordered
+    .slice(0, most)
+    .map((label) =>
+      shared.has(label)
+        ? el("li", { class: "shared" }, icon("check"), el("span", {}, label), forReaders(" (shared)"))
+        : el("li", {}, el("span", {}, label)),
+    );
+  const more = ordered.length - items.length;
+  if (more > 0) items.push(el("li", { class: "more", title: ordered.slice(most).join(", ") }, `+${more}`));
+  return el("ul", { class: "labels", "aria-label": "Labels" }, ...items);
+}
+
+/** The pair of buttons that makes an image an example or a counter-example. */
+export function markButtons(id, onMark) {
+  const button = (mark, sign, words) =>
+    el(
+      "button",
+      {
+        class: "mark",
+        type: "button",
+        "aria-pressed": "false",
+        "aria-label": `${words}: ${shortName(id)}`,
+        title: `${words} (${sign === "plus" ? "+" : "-"})`,
+        data: { mark },
+        on: { click: () => onMark(id, mark) },
+      },
+      icon(sign),
+    );
+  return [button("like", "plus", "More like this"), button("unlike", "minus", "Less like this")];
+}
+
+/**
+ * @param {{place: number|null, queryLabels: string[], href: string, onSearch: Function, onMark: Function,
+ *   onOpen: Function}} context
+ */
+export function tile(hit, { place, queryLabels, href, onSearch, onMark, onOpen }) {
+  const agreement = agreementOf(hit, queryLabels);
+  const name = shortName(hit.id);
+  const link = el(
+    "a",
+    { class: "tile-link", href, title: hit.id, "aria-label": `Search with ${name}`, draggable: "false" },
+    el(
+      "span",
+      { class: "frame", data: agreement ? { agreement: agreement.level } : {} },
+      thumbnail(thumbnailUrl(hit.id), { loading: "lazy" }),
+    ),
+  );
+  link.addEventListener("click", (event) => {
+    if (event.ctrlKey || event.metaKey || event.shiftKey) return; // a new tab or window, as everywhere
+    event.preventDefault();
+    onSearch(hit.id);
+  });
+  return el(
+    "li",
+    { class: "tile", data: { id: hit.id } },
+    link,
+    place !== null && el("span", { class: "place", "aria-hidden": "true" }, String(place)),
+    el("span", { class: "mark-word" }),
+    el(
+      "div",
+      { class: "tile-row" },
+      hit.similarity === null ? el("span", { class: "tile-name" }, name) : similarityBar(hit.similarity),
+      el(
+        "span",
+        { class: "tile-actions" },
+        ...markButtons(hit.id, onMark),
+        el(
+          "button",
+          {
+            class: "mark",
+            type: "button",
+            "aria-label": `Details of ${name}`,
+            title: "Details (o)",
+            on: { click: () => onOpen(hit.id) },
+          },
+          icon("info"),
+        ),
+      ),
+    ),
+    agreement && agreementBadge(agreement),
+    hit.labels.length > 0 && labelList(hit, LABELS_SHOWN),
+    hit.similarity !== null && el("p", { class: "tile-name", title: hit.id }, name),
+  );
+}

@@ -1,0 +1,134 @@
+// The examples that are being gathered for the next search, in a dock at the lower edge. Nothing is in the
+// draft until something is marked; then it starts from the images of the running search, so that "less like
+// this" alone already means: like the query, but not like this.
+
+import { byId, el, icon } from "./dom.js";
+import { announce, notice } from "./notices.js";
+import { idRef, pictured, thumbnail } from "./pictures.js";
+import { asking, examplesOf } from "./state.js";
+
+const same = (a, b) =>
+  ["like", "unlike"].every(
+    (way) => a[way].length === b[way].length && a[way].every((ref) => b[way].includes(ref)),
+  );
+
+/** @param {{getState: () => import("./state.js").State, go: Function, onChange: () => void}} acts */
+export function makeTray({ getState, go, onChange }) {
+  const place = byId("tray");
+  /** @type {{like: string[], unlike: string[]}|null} */
+  let draft = null;
+
+  const marks = () => draft ?? { like: getState().like, unlike: getState().unlike };
+  const markOfRef = (ref) =>
+    marks().like.includes(ref) ? "like" : marks().unlike.includes(ref) ? "unlike" : null;
+
+  function set(next) {
+    const changed =
+      next !== null && (next.like.length || next.unlike.length) && !same(next, examplesOf(getState()));
+    draft = changed ? next : null;
+    show();
+    onChange();
+  }
+
+  function mark(id, way) {
+    const ref = idRef(id);
+    const before = draft ?? examplesOf(getState());
+    const on = !before[way].includes(ref);
+    const next = {
+      like: before.like.filter((each) => each !== ref),
+      unlike: before.unlike.filter((each) => each !== ref),
+    };
+    if (on) next[way].push(ref);
+    set(next);
+    const words = way === "like" ? "more like this" : "less like this";
+    announce(on ? `Marked ${words}. Press s to search with the examples.` : `No longer marked ${words}.`);
+  }
+
+  function search() {
+    if (!draft?.like.length) return;
+    const { like, unlike } = draft;
+    draft = null;
+    // One example and nothing against it is a plain search with that image.
+    const alone = like.length === 1 && unlike.length === 0;
+    const id = alone && like[0].startsWith("id:") ? like[0].slice(3) : null;
+    const vector = alone && like[0].startsWith("vector:") ? like[0].slice(7) : null;
+    go(asking(getState(), alone ? { id, vector } : { like, unlike }), { top: true });
+  }
+
+  function clear() {
+    const lost = draft;
+    if (lost === null) return;
+    set(null);
+    notice("The examples are cleared.", { action: "Undo", act: () => set(lost) });
+  }
+
+  function item(ref, way) {
+    const { name } = pictured(ref);
+    const off = () => set({ ...draft, [way]: draft[way].filter((each) => each !== ref) });
+    return el(
+      "li",
+      { title: ref.startsWith("id:") ? ref.slice(3) : name },
+      thumbnail(pictured(ref).source),
+      el(
+        "button",
+        { class: "remove", type: "button", "aria-label": `Remove ${name}`, on: { click: off } },
+        icon("close"),
+      ),
+    );
+  }
+
+  function group(way, words, sign) {
+    const refs = draft[way];
+    if (!refs.length) return null;
+    return el(
+      "div",
+      { class: `tray-group tray-${way}` },
+      el("h2", {}, icon(sign), words),
+      el("ul", { "aria-label": words }, ...refs.map((ref) => item(ref, way))),
+    );
+  }
+
+  function show() {
+    place.hidden = draft === null;
+    document.body.classList.toggle("with-tray", draft !== null);
+    if (draft === null) return place.replaceChildren();
+    const ready = draft.like.length > 0;
+    return place.replaceChildren(
+      el(
+        "div",
+        { class: "tray-groups" },
+        ...[group("like", "More like", "plus"), group("unlike", "Less like", "minus")].filter(Boolean),
+      ),
+      el(
+        "div",
+        { class: "tray-acts" },
+        !ready
+          ? el("p", { class: "muted small", id: "tray-hint" }, "Mark at least one image as more like.")
+          : "",
+        el(
+          "button",
+          {
+            class: "button primary",
+            type: "button",
+            id: "tray-search",
+            disabled: !ready,
+            on: { click: search },
+          },
+          icon("search"),
+          "Search with these",
+        ),
+        el("button", { class: "button quiet", type: "button", on: { click: clear } }, "Clear"),
+      ),
+    );
+  }
+
+  return {
+    mark,
+    search,
+    clear,
+    markOf: (id) => markOfRef(idRef(id)),
+    isOpen: () => draft !== null,
+    /** Another search has begun: a draft that is now what is searched is none any more. */
+    follow: () => set(draft),
+  };
+}

@@ -1,0 +1,37 @@
+// How numbers and names are written.
+
+const whole = new Intl.NumberFormat("en");
+
+/** 2100 -> "2,100" */
+export const count = (number) => whole.format(number);
+
+/** "1 image", "2,100 images" */
+export const counted = (number, word) => `${count(number)} ${word}${number === 1 ? "" : "s"}`;
+
+/** The last part of a path: "a/b/001.png" -> "001.png" */
+export const shortName = (id) => id.split("/").filter(Boolean).at(-1) ?? id;
+
+/** 0.93149 -> "0.931" */
+export const similarity = (number) => number.toFixed(3);
+
+/** 20971520 -> "20 MB", the way the service counts its limit */
+export function bytes(number) {
+  const units = ["bytes", "kB", "MB", "GB"];
+  let unit = 0;
+  while (number >= 1000 && unit < units.length - 1) {
+    number /= 1024;
+    unit += 1;
+  }
+  return `${number >= 10 || unit === 0 ? Math.round(number) : number.toFixed(1)} ${units[unit]}`;
+}
+
+/** How large a box of degrees is on the ground; west may be larger than east, across the date line. */
+export function groundSize([west, south, east, north]) {
+  const degree = 111_320;
+  const middle = ((south + north) / 2) * (Math.PI / 180);
+  const width = ((east - west + 360) % 360) * degree * Math.cos(middle);
+  return `${metres(width)} by ${metres((north - south) * degree)}`;
+}
+
+const metres = (number) =>
+  number < 1000 ? `${Math.round(number)} m` : `${count(Math.round(number / 100) / 10)} km`;

@@ -1,0 +1,98 @@
+"""One image in full, and hits as files."""
+
+import csv
+import json
+import re
+from pathlib import Path
+
+from playwright.sync_api import Locator, expect
+
+from serve.page.browsing import Visit
+
+FIRST = "images/000000.png"
+
+
+def opened(visit: Visit, at: int) -> Locator:
+    visit.tile(at).get_by_role("button", name="Details").click()
+    dialog = visit.page.get_by_role("dialog")
+    expect(dialog).to_be_visible()
+    return dialog
+
+
+def test_the_detail_view_shows_the_original_and_all_that_is_known(visit: Visit) -> None:
+    visit.open({"id": FIRST, "limit": 200})
+    ids = visit.shows("/api/search", id=FIRST, limit=200)
+    hits = visit.server.get("/api/search", id=FIRST, limit=200)["hits"]
+    at = next(at for at, hit in enumerate(hits) if hit["bbox"])
+    dialog = opened(visit, at)
+    expect(dialog.locator(".detail-picture img")).to_have_attribute("src", re.compile("^api/original"))
+    for text in (
+        ids[at],
+        "24 \u00d7 24 pixels",
+        hits[at]["date"],
+        "west",
+        "sensor",
+        "S2",
+        "=1+1 <b>",
+        "Agreement",
+    ):
+        expect(dialog).to_contain_text(text)
+    expect(dialog.locator(".similarity .number")).to_have_text(f"{hits[at]['similarity']:.3f}")
+    expect(dialog.locator(".labels li")).to_have_count(len(hits[at]["labels"]))
+
+
+def test_one_goes_from_detail_to_detail_and_acts_there(visit: Visit) -> None:
+    visit.open({"id": FIRST})
+    ids = visit.shows("/api/search", id=FIRST)
+    dialog = opened(visit, 0)
+    expect(dialog.locator(".detail-left")).to_be_disabled()
+    dialog.get_by_role("button", name="Next image").click()
+    expect(dialog.locator(".facts")).to_contain_text(ids[1])
+    visit.page.keyboard.press("ArrowRight")
+    visit.page.keyboard.press("ArrowRight")
+    visit.page.keyboard.press("ArrowLeft")
+    expect(dialog.locator(".facts")).to_contain_text(ids[2])
+    visit.page.keyboard.press("+")
+    expect(dialog.get_by_role("button", name="More like this")).to_have_attribute("aria-pressed", "true")
+    visit.page.keyboard.press("Escape")
+    expect(dialog).to_be_hidden()
+    expect(visit.tile(2).locator("a")).to_be_focused()
+    assert visit.tile(2).get_attribute("data-mark") == "like"
+    opened(visit, 3).get_by_role("button", name="Search with this").click()
+    visit.shows("/api/search", id=ids[3])
+
+
+def test_the_original_is_downloaded_as_it_lies_in_the_folder(visit: Visit, tmp_path: Path) -> None:
+    visit.open({"id": FIRST})
+    (first, *_) = visit.shows("/api/search", id=FIRST)
+    dialog = opened(visit, 0)
+    with visit.page.expect_download() as download:
+        dialog.get_by_role("link", name="Download original").click()
+    download.value.save_as(tmp_path / "file")
+    assert (tmp_path / "file").read_bytes() == (visit.server.images / first).read_bytes()
+
+
+def test_hits_are_exported_as_csv_and_geojson(visit: Visit, tmp_path: Path) -> None:
+    visit.open({"id": FIRST, "none": "tree", "offset": 2, "limit": 10})
+    ids = visit.shows("/api/search", id=FIRST, none="tree", offset=2, limit=10)
+    for name in ("CSV, these 10 hits", "GeoJSON, the first 200 hits"):
+        visit.page.locator(".menu summary").click()
+        with visit.page.expect_download() as download:
+            visit.role("link", name).click()
+        download.value.save_as(tmp_path / download.value.suggested_filename)
+    (table,) = tmp_path.glob("*.csv")
+    with table.open(newline="", encoding="utf-8-sig") as file:
+        assert [row["id"] for row in csv.DictReader(file)] == ids
+    (places,) = tmp_path.glob("*.geojson")
+    assert json.loads(places.read_text())["type"] == "FeatureCollection"
+
+
+def test_an_export_that_is_refused_says_why(visit: Visit) -> None:
+    hits = visit.server.get("/api/search", id=FIRST, limit=200)["hits"]
+    at = next(at for at, hit in enumerate(hits) if not hit["bbox"])
+    visit.open({"id": FIRST, "offset": at, "limit": 1})
+    visit.page.locator(".menu summary").click()
+    visit.role("link", "GeoJSON, these 1 hits").click()
+    status, sentence = visit.server.refusal("/api/search", id=FIRST, offset=at, limit=1, format="geojson")
+    assert status == 422
+    expect(visit.role("alert", "")).to_contain_text(sentence)
