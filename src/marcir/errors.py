@@ -7,6 +7,8 @@
     +-- DataError        (ValueError)    an archive's folders, tables and splits
     |   +-- BrokenImageError                  a file that cannot be read as an image
     +-- StoreError       (ValueError)    a store of embeddings, and what it is asked
+    |   +-- MissingImageError                 an id that is not in the store
+    |   +-- UnusableStoreError                a store that cannot be read or written
     +-- TrainingError    (RuntimeError)  a training that cannot go on
     +-- DependencyError  (ImportError)   an optional package that is not installed
 
@@ -45,6 +47,14 @@ class BrokenImageError(DataError):
 
 class StoreError(MarcirError, ValueError):
     """A store that cannot be opened, or that is asked for what it does not have."""
+
+
+class MissingImageError(StoreError):
+    """An image that is not in the store."""
+
+
+class UnusableStoreError(StoreError):
+    """A store that cannot be read or written, whatever it is asked."""
 
 
 class TrainingError(MarcirError, RuntimeError):

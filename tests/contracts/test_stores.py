@@ -4,6 +4,7 @@ import datetime
 import math
 import tempfile
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from marcir.catalog import STORES, resolve
-from marcir.errors import ConfigError, StoreError
+from marcir.errors import ConfigError, MissingImageError, StoreError
 from marcir.store import Filter, MemoryStore, Row
 from marcir.store.lance import LanceStore
 from marcir.store.records import About, Store
@@ -60,7 +61,29 @@ def in_lance_without_matrix(rows: Sequence[Row], folder: Path) -> Store:
     return LanceStore(store.uri, approximate=True)
 
 
-@pytest.fixture(params=[in_memory, in_lance, in_lance_without_matrix], ids=["memory", "lance", "lance-scan"])
+class Following(LanceStore):
+    """A resident store that looks for changes at every question, as tests do not wait."""
+
+    def add(self, rows: Sequence[Row]) -> None:
+        super().add(rows)
+        self.refresh()
+
+    def delete(self, ids: Sequence[str]) -> int:
+        removed = super().delete(ids)
+        self.refresh()
+        return removed
+
+
+def in_lance_resident(rows: Sequence[Row], folder: Path) -> Store:
+    store = in_lance(rows, folder)
+    assert isinstance(store, LanceStore)
+    return Following(store.uri, resident=True)
+
+
+@pytest.fixture(
+    params=[in_memory, in_lance, in_lance_without_matrix, in_lance_resident],
+    ids=["memory", "lance", "lance-scan", "lance-resident"],
+)
 def make(request: pytest.FixtureRequest, tmp_path: Path) -> Factory:
     """A store with some rows."""
     return lambda rows: request.param(rows, tmp_path)
@@ -159,6 +182,30 @@ def test_a_query_of_another_shape_is_refused(make: Factory, vector: object) -> N
         make(some()).search(vector, 3)  # type: ignore[arg-type]
 
 
+# ---- Pages ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("where", [None, Filter(any=("ship", "tree")), Filter(min_similarity=0.3)])
+def test_pages_are_parts_of_one_answer(make: Factory, where: Filter | None) -> None:
+    store, query = make(some()), unit(1, 0.5, 0, 0)
+    (everything,) = store.search(query, 10, where)
+    pages = [store.search(query, 2, where, offset=offset)[0] for offset in range(0, 8, 2)]
+    assert [hit for page in pages for hit in page] == everything
+    assert pages[-1] == []
+
+
+def test_pages_of_equal_images_share_none(make: Factory) -> None:
+    store = make([row(f"{place:02}") for place in range(40)])
+    pages = [store.search(unit(1, 0, 0, 0), 7, offset=offset)[0] for offset in range(0, 40, 7)]
+    assert [hit.id for page in pages for hit in page] == [f"{place:02}" for place in range(40)]
+
+
+@pytest.mark.parametrize("offset", [-1, 1.5])
+def test_an_offset_that_is_no_place_is_refused(make: Factory, offset: int) -> None:
+    with pytest.raises(ConfigError, match="offset = "):
+        make(some()).search(unit(1, 0, 0, 0), 3, offset=offset)
+
+
 # ---- Filters -------------------------------------------------------------------------------------
 
 
@@ -182,6 +229,9 @@ def test_a_query_of_another_shape_is_refused(make: Factory, vector: object) -> N
         (Filter(min_similarity=1.5), ""),
         (Filter(min_similarity=-1), "abecd"),
         (Filter(any=("tree", "dock"), min_similarity=0.4), "ae"),
+        (Filter(without=("a", "d", "none")), "bec"),
+        (Filter(any=("ship",), without=("a",)), "b"),
+        (Filter(without=tuple("abcde")), ""),
     ],
 )
 def test_every_filter_lets_through_what_it_says(make: Factory, where: Filter | None, expected: str) -> None:
@@ -209,11 +259,55 @@ def test_a_least_similarity_that_is_no_number_is_refused(least: float) -> None:
 
 
 @pytest.mark.parametrize(
-    "where", [None, Filter(any=("ship", "tree")), Filter(none=("ship",)), Filter(all=("dock",))]
+    "where",
+    [
+        None,
+        Filter(any=("ship", "tree")),
+        Filter(none=("ship",)),
+        Filter(all=("dock",)),
+        Filter(none=("ship",), without=("c", "x")),
+    ],
 )
 def test_rows_are_counted_as_they_are_found(make: Factory, where: Filter | None) -> None:
     store = make(some())
     assert store.count(where) == len(ids(store, where))
+
+
+@pytest.mark.parametrize(
+    ("where", "expected"),
+    [
+        (None, {"dock": 2, "ship": 2, "tree": 2}),
+        (Filter(any=("ship",)), {"dock": 1, "ship": 2, "tree": 0}),
+        (Filter(none=("ship", "dock", "tree")), {"dock": 0, "ship": 0, "tree": 0}),
+        (Filter(without=("a",)), {"dock": 1, "ship": 1, "tree": 2}),
+    ],
+)
+def test_labels_are_counted_among_the_rows_that_a_filter_lets_through(
+    make: Factory, where: Filter | None, expected: dict[str, int]
+) -> None:
+    store = make(some())
+    assert list(store.label_counts(where).items()) == list(expected.items())
+    with pytest.raises(StoreError, match="has the label 'shp'. Did you mean 'ship'?"):
+        store.label_counts(Filter(any=("shp",)))
+
+
+def test_a_sample_is_the_same_for_the_same_seed_and_keeps_the_filter(make: Factory) -> None:
+    store = make([row(f"{place:02}", None, "even" if place % 2 == 0 else "odd") for place in range(30)])
+    first = store.sample(6, seed=1)
+    assert len(set(first)) == 6
+    assert store.sample(6, seed=1) == first
+    assert any(store.sample(6, seed=seed) != first for seed in range(2, 5))
+    even = store.sample(50, 3, Filter(any=("even",), without=("00",)))
+    assert sorted(even) == [f"{place:02}" for place in range(2, 30, 2)]
+    assert store.sample(5, 0, Filter(all=("even", "odd"))) == []
+    with pytest.raises(StoreError, match="has the label 'evn'"):
+        store.sample(5, 0, Filter(any=("evn",)))
+
+
+def test_every_store_draws_the_same_sample(tmp_path: Path) -> None:
+    rows = [row(f"{place:02}") for place in range(30)]
+    kinds = (in_memory, in_lance, in_lance_without_matrix, in_lance_resident)
+    assert len({tuple(create(rows, tmp_path).sample(10, 4)) for create in kinds}) == 1
 
 
 def test_a_filter_changes_no_similarity(make: Factory) -> None:
@@ -249,8 +343,9 @@ def test_all_of_them_live_side_by_side(make: Factory) -> None:
 # ---- Adding, getting, removing -------------------------------------------------------------------
 
 
-def test_a_row_comes_back_as_it_was(make: Factory) -> None:
-    given_ = Row(
+def full() -> Row:
+    """A row with everything."""
+    return Row(
         "a/b.png",
         unit(1, 2, 3, 4),
         ("ship", "dock"),
@@ -262,11 +357,38 @@ def test_a_row_comes_back_as_it_was(make: Factory) -> None:
         bbox=(-10.5, 1.25, 10.5, 2.5),
         date=datetime.date(2024, 5, 31),
     )
+
+
+def test_a_row_comes_back_as_it_was(make: Factory) -> None:
+    given_ = full()
     (found,) = make([given_, row("b")]).get(["a/b.png"])
     for name in ("id", "labels", "width", "height", "thumbnail", "content", "metadata", "bbox", "date"):
         assert getattr(found, name) == getattr(given_, name)
     assert np.array_equal(found.vector, given_.vector)
     assert found.vector.dtype == np.float32
+
+
+def test_a_description_is_all_but_vector_and_thumbnail(make: Factory) -> None:
+    given_ = replace(full(), thumbnail=b"")
+    store = make([full(), row("b", None, "ship")])
+    found, other = store.describe([given_.id, "b"])
+    for name in ("id", "labels", "width", "height", "thumbnail", "content", "metadata", "bbox", "date"):
+        assert getattr(found, name) == getattr(given_, name)
+    assert (found.vector.size, other.vector.size, other.labels, other.bbox) == (0, 0, ("ship",), None)
+    assert store.describe([]) == []
+    with pytest.raises(MissingImageError, match="no image 'c' in the store"):
+        store.describe(["b", "c"])
+
+
+@pytest.mark.parametrize("name", NASTY)
+def test_one_image_is_looked_up_with_vector_and_labels(make: Factory, name: str) -> None:
+    store = make([row("other", unit(0, 1, 0, 0)), row(name, unit(1, 2, 3, 4), "ship", name)])
+    vector, labels = store.look_up(name)
+    assert np.array_equal(vector, unit(1, 2, 3, 4))
+    assert labels == ("ship", name)
+    for absent in ("", "0", "zzz", name + "x"):
+        with pytest.raises(MissingImageError):
+            store.look_up(absent)
 
 
 def test_what_is_not_known_comes_back_as_none(make: Factory) -> None:

@@ -21,7 +21,8 @@ from marcir.stages import index as index_module
 from marcir.stages.index import Indexed, index, thumbnail
 from marcir.stages.metadata import read_metadata
 from marcir.store import lance as lance_module
-from marcir.store.lance import LanceStore, sole_writer
+from marcir.store.lance import LanceStore
+from marcir.store.lance_folder import sole_writer
 from marcir.store.records import Row
 from training_runs import MARCIR
 

@@ -13,7 +13,7 @@ from PIL import Image
 
 import marcir
 from marcir.cli import main
-from marcir.errors import ConfigError, DataError, StoreError
+from marcir.errors import ConfigError, DataError, MissingImageError, StoreError
 from marcir.stages.index import index
 from marcir.stages.search import SearchableArchive
 from marcir.store import Filter
@@ -214,6 +214,47 @@ def test_examples_that_cancel_each_other_are_refused(archive: SearchableArchive)
         archive.by_vector(np.zeros(16))
     with pytest.raises(StoreError, match="at least one example"):
         archive.by_examples([], [FIRST])
+
+
+def test_references_are_ids_and_vectors_and_never_files(archive: SearchableArchive, scenes: Path) -> None:
+    vector, labels = archive.store.look_up(FIRST)
+    with pytest.raises(MissingImageError):
+        archive.by_references([str(scenes / FIRST)])
+    found = archive.by_references([vector], k=5)
+    assert found.hits[0].id == FIRST
+    mixed = archive.by_references([FIRST, vector], k=5)
+    assert [hit.id for hit in mixed.hits] == [hit.id for hit in archive.by_id(FIRST, 5).hits]
+    assert (found.query_labels, mixed.query_labels) == ((), labels)
+
+
+def test_pages_are_parts_of_one_answer(archive: SearchableArchive) -> None:
+    ways = {
+        "id": lambda k, offset: archive.by_id(FIRST, k, offset=offset),
+        "references": lambda k, offset: archive.by_references([FIRST], [], k, offset=offset),
+        "labels": lambda k, offset: archive.by_labels([commonest(archive)[0]], k, offset=offset),
+    }
+    for way in ways.values():
+        pages = [way(7, offset) for offset in range(0, 42, 7)]
+        assert tuple(hit for page in pages for hit in page.hits) == way(100, 0).hits
+        assert tuple(row.id for page in pages for row in page.rows) == tuple(
+            hit.id for page in pages for hit in page.hits
+        )
+
+
+def test_an_answer_carries_neither_vectors_nor_thumbnails(archive: SearchableArchive) -> None:
+    answer = archive.by_id(FIRST, 5)
+    assert [(row.vector.size, row.thumbnail, row.width) for row in answer.rows] == [(0, b"", 24)] * 5
+
+
+def test_an_image_that_is_removed_while_it_is_found_is_left_out(
+    archive: SearchableArchive, store: Path, tmp_path: Path
+) -> None:
+    copy = LanceStore(shutil.copytree(store, tmp_path / "store"))
+    searching = marcir.open_store(copy.uri, resident=True)
+    first = searching.by_id(FIRST, 3).hits[0].id
+    searching.store.describe = LanceStore(copy.uri).describe  # type: ignore[method-assign]  # newer than the rows
+    copy.delete([first])
+    assert first not in [hit.id for hit in searching.by_id(FIRST, 3).hits]
 
 
 def test_labels_alone_find_what_their_images_look_like(

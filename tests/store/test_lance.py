@@ -1,9 +1,14 @@
 """LanceDB: processes side by side, stores that cannot be used, and the approximate index."""
 
+import datetime
 import json
 import shutil
 import subprocess
 import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import lancedb
@@ -11,10 +16,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from marcir.errors import StoreError
+from marcir.errors import MissingImageError, StoreError
 from marcir.store import Filter, Row
 from marcir.store import lance as lance_module
-from marcir.store.lance import LanceStore, sole_writer
+from marcir.store.lance import LanceStore
+from marcir.store.lance_folder import sole_writer
 from marcir.store.records import About
 
 MODEL = {"config.json": b"{}", "model.safetensors": bytes(range(256)) * 1000, "README.md": "ü".encode()}
@@ -151,6 +157,83 @@ def test_the_matrix_is_read_again_when_somebody_else_has_written(store: LanceSto
     assert other.matrix is not first
     store.delete(["000000"])
     assert len(other.search(np.ones((1, 8)), 100)[0]) == 59
+
+
+# ---- Threads and long lives ----------------------------------------------------------------------
+
+
+def test_threads_share_a_resident_store_while_another_process_writes(store: LanceStore) -> None:
+    shared = LanceStore(store.uri, resident=True)
+    ends = threading.Event()
+
+    def ask(seed: int) -> int:
+        rng, asked = np.random.default_rng(seed), 0
+        while not ends.is_set() or not asked:
+            (hits,) = shared.search(rng.normal(size=(1, 8)), 1000, Filter(none=("label 3",)))
+            names = [hit.id for hit in hits]
+            assert len(set(names)) == len(names)
+            assert (len(names) - 47) % 9 == 0, "half a commit"  # of 50 rows 3 have the label, of 10 one
+            assert sum(shared.label_counts().values()) % 10 == 0
+            assert shared.sample(3, seed)
+            asked += 1
+        return asked
+
+    with ThreadPoolExecutor(6) as pool:
+        asking = [pool.submit(ask, seed) for seed in range(6)]
+        for start in range(50, 150, 10):
+            store.add(rows(10, start))
+            shared.refresh()
+        ends.set()
+        assert all(each.result(timeout=60) for each in asking)
+    assert shared.count() == 150
+
+
+def test_a_resident_store_looks_for_changes_once_in_a_while_and_when_it_is_told(store: LanceStore) -> None:
+    resident = LanceStore(store.uri, resident=True)
+    assert resident.count() == 50
+    resident._look_at = time.monotonic() + 1000
+    store.add(rows(10, 50))
+    store.delete(["000000"])
+    assert resident.count() == 50
+    assert resident.describe(["000000"])[0].labels == ("label 0",)
+    resident.refresh()
+    assert resident.count() == len(resident.ids()) == 59
+    with pytest.raises(MissingImageError):
+        resident.describe(["000000"])
+    resident._look_at = 0
+    store.add(rows(10, 60))
+    assert resident.count() == 69
+
+
+def test_while_one_thread_reads_the_others_have_what_was_there(store: LanceStore) -> None:
+    resident = LanceStore(store.uri, resident=True)
+    before = resident.matrix
+    store.add(rows(10, 50))
+    resident._look_at = 0
+    with resident._loading:  # as a thread that reads
+        assert resident.matrix is before
+    resident._look_at = 0
+    assert resident.matrix is not before
+
+
+def test_a_thumbnail_is_read_alone(store: LanceStore) -> None:
+    assert store.thumbnail("000003") == b"\xff\xd8"
+    with pytest.raises(MissingImageError, match="no image '0000' in the store"):
+        store.thumbnail("0000")
+
+
+@pytest.mark.parametrize("resident", [False, True])
+def test_whether_places_and_dates_are_known(store: LanceStore, resident: bool) -> None:
+    def known() -> tuple[bool, bool]:
+        opened = LanceStore(store.uri, resident=resident)
+        return opened.knows("bbox"), opened.knows("date")
+
+    assert known() == (False, False)
+    (one,) = rows(1)
+    store.add([replace(one, bbox=(1, 2, 3, 4))])
+    assert known() == (True, False)
+    store.add([replace(one, date=datetime.date(2024, 5, 31))])
+    assert known() == (False, True)
 
 
 # ---- Stores that cannot be used ------------------------------------------------------------------
@@ -324,6 +407,13 @@ def test_the_approximate_index_finds_what_exact_search_finds(
             if hit.id in true:
                 assert hit.similarity == pytest.approx(true[hit.id].similarity, abs=1e-5)
                 assert hit.labels == true[hit.id].labels
+
+
+def test_pages_of_an_approximate_answer_share_no_image(indexed: LanceStore) -> None:
+    paged = LanceStore(indexed.uri, approximate=True, resident=True)
+    query = np.random.default_rng(2).normal(size=8)
+    pages = [paged.search(query, 24, offset=offset)[0] for offset in range(0, 480, 24)]
+    assert [hit for page in pages for hit in page] == paged.search(query, 480)[0]
 
 
 def test_rows_that_came_after_the_index_are_found(indexed: LanceStore) -> None:

@@ -10,7 +10,8 @@ import pytest
 from marcir.cli import main
 from marcir.errors import StoreError
 from marcir.store import Filter, Row
-from marcir.store.lance import LanceStore, sole_writer
+from marcir.store.lance import LanceStore
+from marcir.store.lance_folder import sole_writer
 from marcir.store.records import About
 from store.s3_server import moto_server, serving
 

@@ -19,7 +19,8 @@ from marcir.stages.embed import BATCH, images_of_folder
 from marcir.stages.metadata import Extra, read_metadata
 from marcir.stages.model import Model, load_model
 from marcir.stages.reading import read_batches
-from marcir.store.lance import LanceStore, sole_writer
+from marcir.store.lance import LanceStore
+from marcir.store.lance_folder import sole_writer
 from marcir.store.records import About, Row
 
 with needs("train"):

@@ -2,22 +2,22 @@
 
 import secrets
 import shutil
+import threading
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from marcir.checks import whole
-from marcir.errors import StoreError
+from marcir.errors import MissingImageError, StoreError
 from marcir.files import cache_outside, reason
-from marcir.stages.index import fingerprint_of_model
-from marcir.stages.model import Model, load_model
 from marcir.store.lance import LanceStore
 from marcir.store.records import Filter, Hit, Row
+
+if TYPE_CHECKING:
+    from marcir.stages.model import Model
 
 # How much a counter-example pushes, beside what an example pulls (Rocchio).
 UNLIKE = 0.5
@@ -31,7 +31,8 @@ class Answer:
 
     Attributes:
         hits: Images, best first.
-        rows: All that is known of them, in the same order.
+        rows: What is known of them, in the same order; without vectors and thumbnails, which are large
+            (`store.get` has them).
         root: The folder that ids start from.
         query_labels: Labels of the query, where it is in the store.
     """
@@ -79,7 +80,7 @@ class Answer:
 
 
 class SearchableArchive:
-    """A store and the model that its vectors are of.
+    """A store and the model that its vectors are of; threads may share it.
 
     Args:
         store: An opened store.
@@ -87,20 +88,32 @@ class SearchableArchive:
 
     def __init__(self, store: LanceStore) -> None:
         self.store = store
+        self._model: Model | None = None
+        self._loading = threading.Lock()
 
-    @cached_property
-    def model(self) -> Model:
-        """The model that was copied into the store."""
-        return unpacked_model(self.store)
+    @property
+    def model(self) -> "Model":
+        """The model that was copied into the store; loaded when it is first needed."""
+        with self._loading:
+            if self._model is None:
+                self._model = unpacked_model(self.store)
+            return self._model
 
     def by_image(self, image: Any, k: int = 10, where: Filter | None = None) -> Answer:
         """Images like a file, a PIL image or an array."""
         return self.by_vector(self.model.embed([image])[0], k, where)
 
-    def by_id(self, image: str, k: int = 10, where: Filter | None = None) -> Answer:
-        """Images like one of the archive, which is not among the hits."""
-        (row,) = self.store.get([image])
-        return self.by_vector(row.vector, k, where, without=[image], query_labels=row.labels)
+    def by_id(self, image: str, k: int = 10, where: Filter | None = None, offset: int = 0) -> Answer:
+        """Images like one of the archive, which is not among the hits.
+
+        Args:
+            image: Its id.
+            k: How many.
+            where: Which may be found.
+            offset: Of the best, how many are passed over: the next page.
+        """
+        vector, labels = self.store.look_up(image)
+        return self.by_vector(vector, k, where, without=[image], query_labels=labels, offset=offset)
 
     def by_examples(
         self,
@@ -117,14 +130,35 @@ class SearchableArchive:
             k: How many.
             where: Which may be found.
         """
+        pull, push = [self._example(each) for each in like], [self._example(each) for each in unlike]
+        return self.by_references(pull, push, k, where)
+
+    def by_references(
+        self,
+        like: Sequence[str | np.ndarray],
+        unlike: Sequence[str | np.ndarray] = (),
+        k: int = 10,
+        where: Filter | None = None,
+        offset: int = 0,
+    ) -> Answer:
+        """As `by_examples`, of ids and vectors alone: a text is never taken for the name of a file.
+
+        Args:
+            like: Ids of the archive, and vectors; at least one. (D,)
+            unlike: Likewise.
+            k: How many.
+            where: Which may be found.
+            offset: Of the best, how many are passed over.
+        """
         if not like:
             raise StoreError("a search needs at least one example (--like).")
         pull, push = [self._vector(each) for each in like], [self._vector(each) for each in unlike]
         vector = np.mean([each for each, _ in pull], axis=0)
         if push:
             vector = vector - UNLIKE * np.mean([each for each, _ in push], axis=0)
-        known = [image for _, image in (*pull, *push) if image is not None]
-        return self.by_vector(vector, k, where, without=known)
+        labels = dict.fromkeys(label for _, names in pull for label in names)
+        known = [each for each in (*like, *unlike) if isinstance(each, str)]
+        return self.by_vector(vector, k, where, without=known, query_labels=tuple(labels), offset=offset)
 
     def by_labels(
         self,
@@ -132,6 +166,7 @@ class SearchableArchive:
         k: int = 10,
         where: Filter | None = None,
         labels_from: "SearchableArchive | None" = None,
+        offset: int = 0,
     ) -> Answer:
         """Images near the centre of those that carry all of the labels, in this archive or in another.
 
@@ -140,6 +175,7 @@ class SearchableArchive:
             k: How many.
             where: Which may be found.
             labels_from: A labelled archive of the same model, to search an unlabelled one with.
+            offset: Of the best, how many are passed over.
         """
         source = labels_from or self
         if source.store.about.model != self.store.about.model:
@@ -147,7 +183,8 @@ class SearchableArchive:
                 f"{source.store.uri} holds vectors of another model than {self.store.uri}: index both "
                 "with one."
             )
-        return self.by_vector(source.store.centroid(labels), k, where, query_labels=tuple(labels))
+        centre = source.store.centroid(labels)
+        return self.by_vector(centre, k, where, query_labels=tuple(labels), offset=offset)
 
     def by_vector(
         self,
@@ -157,47 +194,60 @@ class SearchableArchive:
         *,
         without: Sequence[str] = (),
         query_labels: tuple[str, ...] = (),
+        offset: int = 0,
     ) -> Answer:
         """Images near a vector. (D,)"""
-        whole("k", k, 1)
+        where = replace(where or Filter(), without=tuple(without))
         for left in reversed(range(_TRIES)):
-            (found,) = self.store.search(np.asarray(vector)[None], k + len(without), where)
-            hits = tuple(hit for hit in found if hit.id not in without)[:k]
+            (hits,) = self.store.search(np.asarray(vector)[None], k, where, offset)
             try:
-                rows = tuple(self.store.get([hit.id for hit in hits]))
+                rows = tuple(self.store.describe([hit.id for hit in hits]))
                 break
-            except StoreError:  # somebody removed one of them in between
+            except MissingImageError:  # somebody removed one of them in between
                 if not left:
                     raise
-        return Answer(hits, rows, self.store.about.root, query_labels)
+                self.store.refresh()
+        return Answer(tuple(hits), rows, self.store.about.root, query_labels)
 
-    def _vector(self, example: Any) -> tuple[np.ndarray, str | None]:
-        """The vector of an example, and its id where it is of the archive."""
-        if isinstance(example, str) and not Path(example).is_file():
-            try:
-                (row,) = self.store.get([example])
-            except StoreError as error:
-                raise StoreError(f"'{example}' is no file, and {error}") from None
-            return row.vector, example
-        vector: np.ndarray = self.model.embed([example])[0]
-        return vector, None
+    def _vector(self, reference: str | np.ndarray) -> tuple[np.ndarray, tuple[str, ...]]:
+        """Vector and labels of an example."""
+        return self.store.look_up(reference) if isinstance(reference, str) else (reference, ())
+
+    def _example(self, example: Any) -> str | np.ndarray:
+        """An example as an id of the archive, or as a vector."""
+        if not isinstance(example, str) or Path(example).is_file():
+            vector: np.ndarray = self.model.embed([example])[0]
+            return vector
+        try:
+            self.store.look_up(example)
+        except StoreError as error:
+            raise StoreError(f"'{example}' is no file, and {error}") from None
+        return example
 
 
-def open_store(uri: str | Path, approximate: bool = False) -> SearchableArchive:
+def open_store(uri: str | Path, approximate: bool = False, resident: bool = False) -> SearchableArchive:
     """Open an indexed archive: a folder, or `s3://bucket/path`.
+
+    Args:
+        uri: Where it is.
+        approximate: Use the approximate index even where the vectors fit into memory.
+        resident: For a process that answers many questions, see `LanceStore`.
 
     Raises:
         StoreError: Where there is no such store.
     """
-    return SearchableArchive(LanceStore(uri, approximate))
+    return SearchableArchive(LanceStore(uri, approximate, resident))
 
 
-def unpacked_model(store: LanceStore) -> Model:
+def unpacked_model(store: LanceStore) -> "Model":
     """The store's model, unpacked into the cache once.
 
     Raises:
         StoreError: Where its files are not those that the vectors were made with.
     """
+    from marcir.stages.index import fingerprint_of_model  # they import timm, which most searches do without
+    from marcir.stages.model import load_model
+
     folder = cache_outside(Path(store.about.root)) / "models" / store.about.model
     if not folder.exists():
         files = store.model_files()

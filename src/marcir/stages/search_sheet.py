@@ -37,6 +37,7 @@ def draw_answer(
     if not answer.hits:
         raise StoreError("nothing was found: there is no picture to draw.")
     wanted = set(answer.query_labels)
+    rows = archive.store.get([hit.id for hit in answer.hits[:MOST]])
     hits = tuple(
         SheetHit(
             _picture(row),
@@ -45,7 +46,7 @@ def draw_answer(
             tuple(label for label in hit.labels if not wanted or label in wanted),
             len(wanted & set(hit.labels)) / len(wanted | set(hit.labels)) if wanted else None,
         )
-        for hit, row in zip(answer.hits[:MOST], answer.rows[:MOST], strict=True)
+        for hit, row in zip(answer.hits[:MOST], rows, strict=True)
     )
     pixels, title = np.full((8, 8, 3), 235, np.uint8), "several images or labels"
     if query is not None:

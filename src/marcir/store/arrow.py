@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any, overload
 
@@ -12,6 +13,9 @@ import pyarrow.compute as pc
 from marcir.store.records import Row
 
 _CORNERS = ("west", "south", "east", "north")
+# Columns that stand beside id and labels, and are small.
+DETAILS = ("width", "height", "content", "metadata", *_CORNERS, "date")
+_NO_VECTOR = np.zeros(0, np.float32)
 
 
 def schema(dim: int) -> pa.Schema:
@@ -54,13 +58,19 @@ def to_table(rows: Sequence[Row], dim: int) -> pa.Table:
 def to_rows(table: pa.Table) -> list[Row]:
     """A table as rows."""
     vectors = vector_matrix(table["vector"])
+    rows = described(table.drop(["vector"]))
+    return [replace(row, vector=vectors[place].copy()) for place, row in enumerate(rows)]
+
+
+def described(table: pa.Table) -> list[Row]:
+    """A table without vectors, and perhaps without thumbnails, as rows that have none."""
     rows = []
-    for place, values in enumerate(table.drop(["vector"]).to_pylist()):
+    for values in table.to_pylist():
         corners = tuple(values.pop(corner) for corner in _CORNERS)
         values["bbox"] = None if None in corners else corners
         values["metadata"] = json.loads(values["metadata"] or "{}")
         values["labels"] = tuple(values["labels"] or ())
-        rows.append(Row(vector=vectors[place].copy(), **values))
+        rows.append(Row(vector=_NO_VECTOR, **values))
     return rows
 
 

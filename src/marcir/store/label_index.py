@@ -34,9 +34,11 @@ class LabelIndex:
                 rows[name].append(row)
         return {name: np.unique(np.array(of, dtype=np.int64)) for name, of in sorted(rows.items())}
 
-    def counts(self) -> dict[str, int]:
-        """Rows of each label, by name."""
-        return {name: len(rows) for name, rows in self._rows.items()}
+    def counts(self, allowed: np.ndarray | None = None) -> dict[str, int]:
+        """Rows of each label, by name; where a mask is given, of those that it lets through. (N,)"""
+        if allowed is None:
+            return {name: len(rows) for name, rows in self._rows.items()}
+        return {name: int(np.count_nonzero(allowed[rows])) for name, rows in self._rows.items()}
 
     def carrying(self, names: Iterable[str]) -> np.ndarray:
         """Rows that carry all of the labels, bool. (N,)"""

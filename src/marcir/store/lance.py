@@ -5,10 +5,9 @@ LanceDB is not fork-safe: open a store inside the process that uses it.
 
 import json
 import math
-import re
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import timedelta
 from pathlib import Path
@@ -18,11 +17,18 @@ import numpy as np
 
 from marcir.checks import whole
 from marcir.errors import StoreError, needs
-from marcir.files import reason
 from marcir.store.label_index import unknown_label
-from marcir.store.memory import VectorMatrix, missing
+from marcir.store.lance_folder import (
+    VERSION,
+    read_about,
+    refuse_missing,
+    refuse_other_folder,
+    told,
+    whole_tables,
+)
+from marcir.store.memory import VectorMatrix, drawn, missing
 from marcir.store.records import About, Filter, Hit, Row, check_queries, check_rows
-from marcir.store.sql import labels_allow, one_of
+from marcir.store.sql import condition_of, one_of
 
 with needs("store"):
     import lancedb
@@ -30,13 +36,9 @@ with needs("store"):
     import pyarrow.compute as pc
     from lancedb.index import BTree, IvfSq
 
-    from marcir.store.arrow import LabelColumn, schema, to_rows, to_table, vector_matrix
+    from marcir.store.arrow import DETAILS, described, schema, to_rows, to_table, vector_matrix
+    from marcir.store.loaded import Loaded
 
-with needs("train"):
-    from filelock import FileLock, Timeout
-
-VERSION = 1
-TABLES = ("model", "about", "images")  # in the order in which they are made
 IN_MEMORY = 4 * 2**30  # bytes of vectors that are searched exactly, in memory
 # An approximate index alone finds two of three neighbours; candidates are compared exactly again.
 REFINE = 10
@@ -46,44 +48,49 @@ REFINE = 10
 _PART = 1000
 PROBED = 0.33
 _LEAST_PROBED = 20
+PAGED = 1000  # places that a resident store searches the index for, whichever page is asked for
 _KEPT_VERSIONS = timedelta(hours=1)  # a reader may still be at work on an older one
 _IDS_AT_ONCE = 500
-_REMOTE_SECONDS = 1.0  # between two looks whether a store on object storage has changed
-_LOCK = ".lock"
+# Between two looks whether a store on object storage, or one that answers many questions, has changed.
+_LOOK_SECONDS = 1.0
+# As many times as long as reading all rows took, the next reading waits at least.
+_REST = 10
 _CONFLICTS = 10  # times that a commit which another writer preempted is tried again
 
 
 class LanceStore:
-    """A store in LanceDB.
+    """A store in LanceDB; threads may share it.
 
     Args:
         uri: A folder, or `s3://bucket/path`.
         approximate: Use the approximate index even where the vectors fit into memory.
+        resident: For a process that answers many questions: besides vectors, everything but thumbnails is
+            kept in memory, changes are looked for once a second, and while one thread reads them, the others
+            go on with what was there before.
 
     Raises:
         StoreError: Where there is no such store, or it cannot be read.
     """
 
-    def __init__(self, uri: str | Path, approximate: bool = False) -> None:
+    def __init__(self, uri: str | Path, approximate: bool = False, resident: bool = False) -> None:
         self.uri = str(uri)
-        self.approximate = approximate
-        _refuse_missing(self.uri)
-        with _told(self.uri):
+        self.approximate, self.resident = approximate, resident
+        refuse_missing(self.uri)
+        with told(self.uri):
             self._db = lancedb.connect(self.uri)
-            names = _tables(self._db)
+            names = whole_tables(self._db)
             if "about" not in names:
                 raise StoreError(
                     f"{self.uri}: not a store of marcir. Make one with: marcir index --store {self.uri}"
                 )
             if not {"images", "model"} <= names:
                 raise StoreError(f"{self.uri}: half written. Finish it with the same marcir index command.")
-            self.about = _about(self.uri, self._db)
+            self.about = read_about(self.uri, self._db)
             self._table = self._db.open_table("images")
-        self._matrix: VectorMatrix | None = None
-        self._matrix_version = -1
-        self._labels: dict[str, int] = {}
-        self._labels_version = -1
-        self._looked = 0.0
+        self._loaded: Loaded | None = None
+        self._loading = threading.Lock()
+        self._labels: tuple[int, dict[str, int]] = (-1, {})
+        self._look_at, self._seen = 0.0, -1  # when to look next, and the version that was seen last
 
     @classmethod
     def create(cls, uri: str | Path, about: About, model: Mapping[str, bytes]) -> "LanceStore":
@@ -95,13 +102,13 @@ class LanceStore:
             model: The model's files by name, so that search needs nothing else.
         """
         uri = str(uri)
-        _refuse_other_folder(uri)
-        with _told(uri):
+        refuse_other_folder(uri)
+        with told(uri):
             db = lancedb.connect(uri)
-            names = _tables(db)
+            names = whole_tables(db)
             found = about
             if "about" in names:
-                found = _about(uri, db)
+                found = read_about(uri, db)
                 if (found.model, found.dim) != (about.model, about.dim):
                     raise StoreError(
                         f"{uri}: holds vectors of another model ({found.model[:12]}, not "
@@ -112,9 +119,9 @@ class LanceStore:
                 columns = pa.schema([("name", pa.string()), ("content", pa.large_binary())])
                 db.create_table("model", pa.table(content, schema=columns))
             if "about" not in names or found.root != about.root:
-                told = json.dumps({"version": VERSION, **asdict(about)})
+                says = json.dumps({"version": VERSION, **asdict(about)})
                 mode = "overwrite" if "about" in names else "create"
-                db.create_table("about", pa.table({"about": [told]}), mode=mode)
+                db.create_table("about", pa.table({"about": [says]}), mode=mode)
             if "images" not in names:
                 db.create_table("images", schema=schema(about.dim))
         return cls(uri)
@@ -124,39 +131,73 @@ class LanceStore:
         check_rows(rows, self.about.dim)
         if not rows:
             return
-        with _told(self.uri):
+        with told(self.uri):
             merge = self._table.merge_insert("id").when_matched_update_all().when_not_matched_insert_all()
             merge.execute(to_table(rows, self.about.dim))
 
-    def search(self, vectors: np.ndarray, k: int, where: Filter | None = None) -> list[list[Hit]]:
+    def search(
+        self, vectors: np.ndarray, k: int, where: Filter | None = None, offset: int = 0
+    ) -> list[list[Hit]]:
         """The k most similar images to each vector, best first; ties in the order of ids. (Q, D)"""
         queries = check_queries(vectors, self.about.dim)
         matrix = self.matrix
         if matrix is not None:
-            return matrix.search(queries, k, where)
-        k = min(whole("k", k, 1), max(1, self.count()))
+            return matrix.search(queries, k, where, offset)
+        most = end = whole("offset", offset, 0) + whole("k", k, 1)
+        if self.resident:  # a deeper search may find others: pages of one answer are cut from equal ones
+            most = math.ceil(end / PAGED) * PAGED
+        most = min(most, max(1, self.count()))
         self._check_labels(where)
-        return [self._search_index(query, k, where) for query in queries]
+        return [self._search_index(query, most, where)[offset:end] for query in queries]
 
     def get(self, ids: Sequence[str]) -> list[Row]:
         """Images by id, in the order of the ids."""
         found: dict[str, Row] = {}
         self._latest()
         for part in _parts(ids):
-            with _told(self.uri):
+            with told(self.uri):
                 table = self._table.search().where(one_of("id", part)).limit(len(part)).to_arrow()
             found |= {row.id: row for row in to_rows(table)}
-        for image in ids:
-            if image not in found:
-                raise missing(image, self.ids())
-        return [found[image] for image in ids]
+        return self._in_order(ids, found)
+
+    def describe(self, ids: Sequence[str]) -> list[Row]:
+        """Images by id, with neither vector nor thumbnail."""
+        if self.resident and (loaded := self._load()) is not None:
+            rows = loaded.describe(ids)
+            if rows is not None:
+                return rows
+        found: dict[str, Row] = {}
+        self._latest()
+        for part in _parts(ids):
+            with told(self.uri):
+                search = self._table.search().where(one_of("id", part)).limit(len(part))
+                table = search.select(["id", "labels", *DETAILS]).to_arrow()
+            found |= {row.id: row for row in described(table)}
+        return self._in_order(ids, found)
+
+    def look_up(self, image: str) -> tuple[np.ndarray, tuple[str, ...]]:
+        """Vector and labels of one image."""
+        if (matrix := self.matrix) is not None:
+            return matrix.look_up(image)
+        (row,) = self.get([image])
+        return row.vector, row.labels
+
+    def thumbnail(self, image: str) -> bytes:
+        """The JPEG of one image."""
+        self._latest()
+        with told(self.uri):
+            search = self._table.search().where(one_of("id", [image])).limit(1)
+            found = search.select(["thumbnail"]).to_arrow()["thumbnail"].to_pylist()
+        if not found:
+            raise missing(image, self.ids())
+        return found[0] or b""
 
     def delete(self, ids: Sequence[str]) -> int:
         """Remove images; how many there were."""
         removed = 0
         self._latest()
         for part in _parts(list(dict.fromkeys(ids))):
-            with _told(self.uri):
+            with told(self.uri):
                 removed += int(self._table.count_rows(one_of("id", part)))
                 self._table.delete(one_of("id", part))
         return removed
@@ -164,18 +205,18 @@ class LanceStore:
     def count(self, where: Filter | None = None) -> int:
         """Number of images."""
         self._latest()
-        if where is not None and where.by_labels and (matrix := self.matrix) is not None:
+        if (self.resident or condition_of(where) is not None) and (matrix := self.matrix) is not None:
             return matrix.count(where)
         self._check_labels(where)
-        with _told(self.uri):
-            return int(self._table.count_rows(labels_allow(where)))
+        with told(self.uri):
+            return int(self._table.count_rows(condition_of(where)))
 
     def optimize(self) -> None:
         """Join small files, remove old versions, and index the ids; LanceDB never does so by itself."""
         self._latest()
         for left in reversed(range(_CONFLICTS)):
             try:
-                with _told(self.uri):
+                with told(self.uri):
                     self._remove_doubles()
                     self._table.optimize(cleanup_older_than=_KEPT_VERSIONS)
                     if self.count() and not any(
@@ -196,7 +237,7 @@ class LanceStore:
         """
         if not self.count():
             raise StoreError(f"{self.uri}: no images, so there is nothing to make an index of.")
-        with _told(self.uri):
+        with told(self.uri):
             config = IvfSq(distance_type="cosine", num_partitions=_partitions(self.count()))
             self._table.create_index("vector", config=config)
 
@@ -204,7 +245,7 @@ class LanceStore:
     def fits_memory(self) -> bool:
         """Whether the vectors are few enough to be searched exactly."""
         self._latest()
-        with _told(self.uri):
+        with told(self.uri):
             return 4 * self.about.dim * int(self._table.count_rows()) <= IN_MEMORY
 
     @property
@@ -214,29 +255,50 @@ class LanceStore:
 
     def ids(self) -> list[str]:
         """All ids, in order."""
+        if self.resident and (matrix := self.matrix) is not None:
+            return list(matrix.ids)
         self._latest()
-        with _told(self.uri):
+        with told(self.uri):
             return sorted(self._scan(["id"])["id"].to_pylist())
 
     def contents(self) -> dict[str, str]:
         """Fingerprints of the files by id: what an indexing run compares with."""
         self._latest()
-        with _told(self.uri):
+        with told(self.uri):
             table = self._scan(["id", "content"])
         return dict(zip(table["id"].to_pylist(), table["content"].to_pylist(), strict=True))
 
-    def label_counts(self) -> dict[str, int]:
-        """Images of each label."""
+    def label_counts(self, where: Filter | None = None) -> dict[str, int]:
+        """Of the images that a filter lets through, how many carry each label of the store."""
         if (matrix := self.matrix) is not None:
-            return matrix.labels.counts()
-        version = int(self._table.version)
-        if version != self._labels_version:
-            with _told(self.uri):
-                column = self._scan(["labels"])["labels"]
-            counts = pc.value_counts(pc.list_flatten(column)).to_pylist()
-            self._labels = {each["values"]: each["counts"] for each in counts}
-            self._labels_version = version
-        return dict(sorted(self._labels.items()))
+            return matrix.labels.counts(matrix.allowed(where))
+        known = self._all_labels()
+        condition = condition_of(where)
+        if condition is None:
+            return known
+        self._check_labels(where)
+        return {**dict.fromkeys(known, 0), **self._count_labels(condition)}
+
+    def sample(self, count: int, seed: int = 0, where: Filter | None = None) -> list[str]:
+        """Ids of some images, drawn at random; the same for the same seed."""
+        if (matrix := self.matrix) is not None:
+            return matrix.sample(count, seed, where)
+        self._check_labels(where)
+        with told(self.uri):
+            ids = self._scan(["id"], condition_of(where))["id"]
+            order = pc.sort_indices(ids).to_numpy()
+            return [str(image) for image in ids.take(drawn(order, count, seed)).to_pylist()]
+
+    def knows(self, what: str) -> bool:
+        """Whether any image has a bounding box (`bbox`) or a `date`."""
+        column = {"bbox": "west"}.get(what, what)
+        if self.resident and (loaded := self._load()) is not None:
+            known = loaded.knows(column)
+            if known is not None:
+                return known
+        with told(self.uri):
+            search = self._table.search().where(f"{column} IS NOT NULL").select(["id"]).limit(1)
+            return bool(search.to_arrow().num_rows)
 
     def centroid(self, labels: Sequence[str]) -> np.ndarray:
         """Mean vector of the images that carry all of the labels. (D,)"""
@@ -244,8 +306,8 @@ class LanceStore:
             return matrix.centroid(labels)
         where = Filter(all=tuple(labels))
         self._check_labels(where)
-        with _told(self.uri):
-            table = self._scan(["vector"], labels_allow(where))
+        with told(self.uri):
+            table = self._scan(["vector"], condition_of(where))
         if not table.num_rows:
             raise StoreError(f"no image of the store carries all of: {', '.join(labels)}.")
         mean: np.ndarray = vector_matrix(table["vector"]).mean(0)
@@ -253,31 +315,59 @@ class LanceStore:
 
     def model_files(self) -> dict[str, bytes]:
         """The files of the model whose vectors these are."""
-        with _told(self.uri):
+        with told(self.uri):
             table = self._db.open_table("model").to_arrow()
         return dict(zip(table["name"].to_pylist(), table["content"].to_pylist(), strict=True))
 
     @property
     def matrix(self) -> VectorMatrix | None:
         """All vectors in memory, as of the newest version; None where they are too many."""
-        if not self.fits_memory or self.approximate:
+        loaded = self._load()
+        return None if loaded is None else loaded.matrix
+
+    def refresh(self) -> None:
+        """See at once what others have written, also where changes are looked for once a second."""
+        self._look_at = 0.0
+        self._load(wait=True)
+
+    def _load(self, wait: bool = False) -> Loaded | None:
+        """The rows in memory, read anew where they have changed; None where they are too many."""
+        if self.approximate:
             return None
-        version = int(self._table.version)
-        if self._matrix is None or version != self._matrix_version:
-            with _told(self.uri):
-                table = self._scan(["id", "vector", "labels"])
-            # Arrow takes ten times as long to move rows of vectors.
-            order = pc.sort_indices(table["id"])
-            ids, labels = table["id"].take(order).to_pylist(), LabelColumn(table["labels"].take(order))
-            self._matrix = VectorMatrix(ids, vector_matrix(table["vector"])[order.to_numpy()], labels)
-            self._matrix_version = version
-        return self._matrix
+        self._latest()
+        before = self._loaded
+        if self.resident and before is not None and before.version == self._seen:
+            return before
+        if not self.fits_memory:
+            return None
+        if before is not None and before.version == int(self._table.version):
+            return before
+        if not self._loading.acquire(blocking=wait or before is None or not self.resident):
+            return before
+        try:
+            version = int(self._table.version)
+            if self._loaded is None or self._loaded.version != version:
+                self._loaded = self._read(version)
+            return self._loaded
+        finally:
+            self._loading.release()
+
+    def _read(self, version: int) -> Loaded:
+        start = time.monotonic()
+        with told(self.uri):
+            loaded = Loaded(
+                version, self._scan(["id", "vector", "labels", *(DETAILS if self.resident else ())])
+            )
+        if self.resident:
+            now = time.monotonic()
+            self._look_at = now + max(_LOOK_SECONDS, _REST * (now - start))
+        return loaded
 
     def _search_index(self, query: np.ndarray, k: int, where: Filter | None) -> list[Hit]:
-        with _told(self.uri):
+        with told(self.uri):
             search: Any = self._table.search(query, vector_column_name="vector")
             search = search.distance_type("cosine")
-            condition = labels_allow(where)
+            condition = condition_of(where)
             if condition is not None:
                 search = search.where(condition, prefilter=True)
             probed = max(_LEAST_PROBED, math.ceil(PROBED * _partitions(int(self._table.count_rows()))))
@@ -292,10 +382,31 @@ class LanceStore:
         """Refuse a label that no image has, as exact search does."""
         if where is None or not where.by_labels:
             return
-        known = self.label_counts()
+        known = self._all_labels()
         for name in (*where.all, *where.any, *where.none):
             if name not in known:
                 raise unknown_label(name, known)
+
+    def _all_labels(self) -> dict[str, int]:
+        """Images of each label, without a matrix; counted once a version."""
+        version = int(self._table.version)
+        counted, labels = self._labels
+        if version != counted:
+            labels = self._count_labels(None)
+            self._labels = version, labels
+        return dict(labels)
+
+    def _count_labels(self, condition: str | None) -> dict[str, int]:
+        with told(self.uri):
+            column = self._scan(["labels"], condition)["labels"]
+        counts = pc.value_counts(pc.list_flatten(column)).to_pylist()
+        return dict(sorted((each["values"], each["counts"]) for each in counts))
+
+    def _in_order(self, ids: Sequence[str], found: Mapping[str, Row]) -> list[Row]:
+        for image in ids:
+            if image not in found:
+                raise missing(image, self.ids())
+        return [found[image] for image in ids]
 
     def _remove_doubles(self) -> None:
         """Two writers on object storage, at the same moment, may both have added an image."""
@@ -317,94 +428,13 @@ class LanceStore:
 
     def _latest(self) -> None:
         """Look whether somebody else has changed the store."""
-        if "://" in self.uri and time.monotonic() - self._looked < _REMOTE_SECONDS:
+        now = time.monotonic()
+        if now < self._look_at and (self.resident or "://" in self.uri):
             return
-        with _told(self.uri):
+        with told(self.uri):
             self._table.checkout_latest()  # type: ignore[no-untyped-call]
-        self._looked = time.monotonic()
-
-
-@contextmanager
-def _told(uri: str) -> Iterator[None]:
-    """Errors of the store's library in one line."""
-    try:
-        yield
-    except (RuntimeError, ValueError, OSError, OverflowError) as error:
-        if isinstance(error, StoreError):
-            raise
-        said = re.sub(r",? ?/\S+\.rs:\d+(:\d+)?", "", reason(error))[:300].rstrip(" .,")
-        raise StoreError(f"{uri}: the store cannot be used ({said}).") from error
-
-
-@contextmanager
-def sole_writer(uri: str | Path) -> Iterator[None]:
-    """Keep other writers out of a folder; readers go on reading. Object storage has no locks.
-
-    Raises:
-        StoreError: Where another process is writing, and for a folder that holds other things.
-    """
-    folder = Path(uri)
-    if "://" in str(uri):
-        yield
-        return
-    _refuse_other_folder(str(uri))
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(folder / _LOCK, timeout=0)
-        lock.acquire()
-    except Timeout:
-        raise StoreError(f"{uri}: another marcir index is at work on it. Wait until it is done.") from None
-    except OSError as error:
-        raise StoreError(f"{uri}: cannot be written ({reason(error)}). Use another --store.") from error
-    try:
-        yield
-    finally:
-        lock.release()
-
-
-def _refuse_missing(uri: str) -> None:
-    if "://" not in uri and not Path(uri).is_dir():
-        raise StoreError(f"{uri}: there is no such store. Make one with: marcir index --store {uri}")
-
-
-def _refuse_other_folder(uri: str) -> None:
-    """A folder with other things in it is not written into."""
-    folder = Path(uri)
-    if "://" in uri or not folder.exists():
-        return
-    if not folder.is_dir():
-        raise StoreError(f"{uri}: not a folder. Use another --store.")
-    others = [path.name for path in folder.iterdir() if path.suffix != ".lance" and path.name != _LOCK]
-    if others:
-        raise StoreError(f"{uri}: the folder holds other things, such as '{others[0]}'. Use another --store.")
-
-
-def _tables(db: Any) -> set[str]:
-    """Tables that are whole: killed while making one, a process leaves a folder without any version."""
-    return {name for name in db.list_tables(limit=100).tables if name in TABLES and _is_whole(db, name)}
-
-
-def _is_whole(db: Any, name: str) -> bool:
-    try:
-        db.open_table(name)
-    except ValueError as error:
-        if "was not found" in str(error):
-            return False
-        raise
-    return True
-
-
-def _about(uri: str, db: Any) -> About:
-    try:
-        told = dict(json.loads(db.open_table("about").to_arrow()["about"][0].as_py()))
-        version = told.pop("version")
-        if version != VERSION:
-            raise StoreError(f"{uri}: a store of version {version}; this marcir reads version {VERSION}.")
-        return About(**told)
-    except (KeyError, TypeError, IndexError, ValueError) as error:
-        if isinstance(error, StoreError):
-            raise
-        raise StoreError(f"{uri}: what the store says of itself cannot be read ({reason(error)}).") from error
+            self._seen = int(self._table.version)
+        self._look_at = now + _LOOK_SECONDS
 
 
 def _parts(ids: Sequence[str]) -> Iterator[Sequence[str]]:

@@ -52,12 +52,14 @@ class Filter:
         all: All of these labels.
         none: None of these labels.
         min_similarity: Least cosine with the query.
+        without: Ids that are left out.
     """
 
     any: tuple[str, ...] = ()
     all: tuple[str, ...] = ()
     none: tuple[str, ...] = ()
     min_similarity: float | None = None
+    without: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.min_similarity is not None:
@@ -107,21 +109,38 @@ class Store(Protocol):
     def add(self, rows: Sequence[Row]) -> None:
         """Add images; one whose id is there already is replaced."""
 
-    def search(self, vectors: np.ndarray, k: int, where: Filter | None = None) -> list[list[Hit]]:
-        """The k most similar images to each vector, best first; ties in the order of ids. (Q, D)"""
+    def search(
+        self, vectors: np.ndarray, k: int, where: Filter | None = None, offset: int = 0
+    ) -> list[list[Hit]]:
+        """The k most similar images to each vector, best first; ties in the order of ids. (Q, D)
+
+        With an offset, as many of the best are passed over: pages of one answer share no image.
+        """
 
     def get(self, ids: Sequence[str]) -> list[Row]:
         """Images by id, in the order of the ids.
 
         Raises:
-            StoreError: Names an id that is not there.
+            MissingImageError: Names an id that is not there.
         """
+
+    def describe(self, ids: Sequence[str]) -> list[Row]:
+        """Images by id, with neither vector nor thumbnail: those are large."""
+
+    def look_up(self, image: str) -> tuple[np.ndarray, tuple[str, ...]]:
+        """Vector and labels of one image."""
 
     def delete(self, ids: Sequence[str]) -> int:
         """Remove images; how many there were."""
 
     def count(self, where: Filter | None = None) -> int:
         """Number of images."""
+
+    def label_counts(self, where: Filter | None = None) -> dict[str, int]:
+        """Of the images that a filter lets through, how many carry each label of the store; also none."""
+
+    def sample(self, count: int, seed: int = 0, where: Filter | None = None) -> list[str]:
+        """Ids of some images, drawn at random; the same for the same seed."""
 
     def optimize(self) -> None:
         """Tidy up after many changes."""

@@ -19,13 +19,15 @@ def one_of(column: str, values: Iterable[str]) -> str:
     return f"{column} IN ({', '.join(map(text, values))})"
 
 
-def labels_allow(where: Filter | None) -> str | None:
-    """What a filter says of labels; None where it says nothing.
+def condition_of(where: Filter | None) -> str | None:
+    """What a filter says of labels and ids; None where it says nothing.
 
-    >>> labels_allow(Filter(all=("ship", "dock")))
+    >>> condition_of(Filter(all=("ship", "dock")))
     "array_has_all(labels, ['ship', 'dock'])"
+    >>> condition_of(Filter(without=("it's.png",)))
+    "NOT id IN ('it''s.png')"
     """
-    if where is None or not where.by_labels:
+    if where is None:
         return None
     parts = []
     if where.any:
@@ -34,7 +36,9 @@ def labels_allow(where: Filter | None) -> str | None:
         parts.append(f"array_has_all(labels, {_list(where.all)})")
     if where.none:
         parts.append(f"NOT array_has_any(labels, {_list(where.none)})")
-    return " AND ".join(parts)
+    if where.without:
+        parts.append(f"NOT {one_of('id', where.without)}")
+    return " AND ".join(parts) or None
 
 
 def _list(names: Iterable[str]) -> str:

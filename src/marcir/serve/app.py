@@ -1,0 +1,61 @@
+"""The service as an ASGI application."""
+
+from fastapi import Depends, FastAPI
+from starlette.types import ASGIApp
+
+from marcir import __version__
+from marcir.serve.guard import Guard
+from marcir.serve.parameters import stands_once
+from marcir.serve.problems import add_handlers, refused
+from marcir.serve.routes_images import image_routes
+from marcir.serve.routes_page import page_routes
+from marcir.serve.routes_search import search_routes
+from marcir.serve.service import Service
+
+_ABOUT = """
+Search an archive of remote-sensing images by content. Ids of images are paths and may hold any characters;
+they travel as query parameters. Where the service was started with a token, send `Authorization: Bearer
+TOKEN`. Every refusal is `{"error": "..."}` with one sentence.
+"""
+
+
+# The addresses that need no token, in the description.
+_OPEN = ("/health", "/api/session")
+
+
+def create_app(service: Service) -> ASGIApp:
+    """The application of a service."""
+    app = FastAPI(
+        title="marcir",
+        version=__version__,
+        description=_ABOUT,
+        openapi_url="/api/openapi.json",
+        docs_url=None,  # it would need files of other hosts
+        redoc_url=None,
+        lifespan=service.lifespan,
+        redirect_slashes=False,
+        responses=refused(400, 401),
+        telemetry={
+            "tracing": False,
+            "metrics": False,
+            "logs": False,
+            "operation_spans": False,
+            "auto_configure": False,
+        },
+    )
+    add_handlers(app)
+    for routes in (search_routes(service), image_routes(service)):
+        app.include_router(routes, dependencies=[Depends(stands_once)])
+    app.include_router(page_routes(service))
+    if service.settings.token is not None:
+        _describe_token(app)
+    return Guard(app, service.settings)
+
+
+def _describe_token(app: FastAPI) -> None:
+    """Say in the description where the token goes."""
+    schema = app.openapi()  # kept by FastAPI: made once
+    schema["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+    for path, operations in schema["paths"].items():
+        for operation in operations.values():
+            operation["security"] = [] if path in _OPEN else [{"token": []}]

@@ -1,0 +1,126 @@
+"""Files of the archive: those that the store names, inside their folder, and nothing else."""
+
+import io
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import quote
+
+import numpy as np
+from PIL import Image
+
+from marcir.data.decoding import MAX_BYTES
+from marcir.data.images import decode_image
+from marcir.errors import BrokenImageError, MissingImageError
+from marcir.figures.samples import displayable
+
+_STARTS = {
+    b"\xff\xd8\xff": "image/jpeg",
+    b"\x89PNG\r\n\x1a\n": "image/png",
+    b"GIF87a": "image/gif",
+    b"GIF89a": "image/gif",
+}
+_TIFF = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
+_CHUNK = 2**20
+_LARGEST_SIDE = 2048  # of a picture that is made for a browser
+
+
+@dataclass(frozen=True)
+class OpenFile:
+    """A file that was opened.
+
+    Attributes:
+        descriptor: Of the open file.
+        size: In bytes.
+        kind: Its type, by its content; image/tiff where no browser shows it.
+        tag: Changes with the file.
+    """
+
+    descriptor: int
+    size: int
+    kind: str
+    tag: str
+
+    def chunks(self) -> Iterator[bytes]:
+        """Its bytes; it is closed at the end."""
+        with os.fdopen(self.descriptor, "rb") as file:
+            while part := file.read(_CHUNK):
+                yield part
+
+    def close(self) -> None:
+        """Where its bytes are not wanted."""
+        with suppress(OSError):
+            os.close(self.descriptor)
+
+
+class Originals:
+    """The folder of images.
+
+    Args:
+        root: The folder that ids start from.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.root = root.resolve()
+
+    def open(self, image: str) -> OpenFile:
+        """Open the file of an id of the store.
+
+        Raises:
+            MissingImageError: Where there is none inside the folder, whatever the id says.
+        """
+        absent = MissingImageError(f"the file of '{image}' is not in the folder of images.")
+        try:
+            path = (self.root / image).resolve(strict=True)
+            if not path.is_relative_to(self.root):
+                raise absent
+            # Resolved: a link that appears now is not followed; a pipe does not make us wait.
+            descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        except (OSError, ValueError, RuntimeError):
+            raise absent from None
+        try:
+            status = os.fstat(descriptor)
+            kind = _kind(os.pread(descriptor, 16, 0)) if stat.S_ISREG(status.st_mode) else None
+            if kind is None:
+                raise absent
+        except BaseException:
+            os.close(descriptor)
+            raise
+        tag = f"{status.st_mtime_ns:x}-{status.st_size:x}-{status.st_ino:x}"
+        return OpenFile(descriptor, status.st_size, kind, tag)
+
+
+def _kind(start: bytes) -> str | None:
+    """The type of an image by its first bytes; None for anything else."""
+    if start[:4] == b"RIFF" and start[8:12] == b"WEBP":
+        return "image/webp"
+    if start[:4] in _TIFF:
+        return "image/tiff"
+    return next((kind for begin, kind in _STARTS.items() if start.startswith(begin)), None)
+
+
+def as_png(file: OpenFile, image: str) -> bytes:
+    """A picture that a browser shows, of a file that it does not."""
+    if file.size > MAX_BYTES:
+        file.close()
+        raise BrokenImageError(f"'{image}' is too large to be shown. Download it.")
+    pixels = decode_image(b"".join(file.chunks()), image)
+    step = -(-max(pixels.shape[:2]) // _LARGEST_SIDE)
+    shown = (255 * displayable(pixels[::step, ::step])).astype(np.uint8)
+    out = io.BytesIO()
+    Image.fromarray(shown).save(out, "PNG", compress_level=1)
+    return out.getvalue()
+
+
+def attachment(name: str) -> str:
+    """Content-Disposition of a file that is saved under a name, whatever the name holds.
+
+    >>> attachment('a"b\\r\\nX: y/ü.tif')
+    "attachment; filename*=UTF-8''%C3%BC.tif"
+    """
+    last = name.replace("\\\\", "/").split("/")[-1]
+    kept = "".join(letter for letter in last if letter.isprintable()).strip(". ") or "image"
+    return f"attachment; filename*=UTF-8''{quote(kept, safe='')}"

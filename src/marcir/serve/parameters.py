@@ -1,0 +1,133 @@
+"""What may stand in the address of a request."""
+
+from collections import Counter
+from typing import Annotated, Any, Literal
+
+from fastapi import Request
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic_core import PydanticCustomError
+
+from marcir.errors import did_you_mean
+from marcir.serve.problems import Refusal
+from marcir.serve.settings import MAX_EXAMPLES, MAX_LIMIT, MAX_RESULTS
+from marcir.store.records import Filter
+
+
+def _given(names: Any) -> Any:
+    """Without empty ones: a form sends `any=` where nothing was chosen."""
+    return [name for name in names if name] if isinstance(names, list) else names
+
+
+Names = Annotated[list[str], BeforeValidator(_given), Field(max_length=1000)]
+Id = Annotated[str, Field(min_length=1, max_length=4096)]
+# All others stand once.
+REPEATED = frozenset({"any", "all", "none", "like", "unlike", "label"})
+
+
+class Parameters(BaseModel):
+    """Parameters of an address; unknown ones are refused with the nearest known name."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _known(cls, values: Any) -> Any:
+        for name in values:
+            if name not in cls.model_fields:
+                known = did_you_mean(name, cls.model_fields)
+                raise PydanticCustomError(
+                    "sentence", "{text}", {"text": f"unknown parameter '{name}'. {known}"}
+                )
+        return values
+
+
+class NoParameters(Parameters):
+    """An address without any."""
+
+
+class ImageParameters(Parameters):
+    """Which image."""
+
+    id: Id = Field(description="Id of an image of the archive.", examples=["forest/001.png"])
+
+
+class OriginalParameters(ImageParameters):
+    """Which file, and how."""
+
+    download: bool = Field(False, description="The file's own bytes, as an attachment.")
+
+
+class Where(Parameters):
+    """Filter by labels. They say which images may be found; they never rank."""
+
+    any: Names = Field([], description="Images with at least one of these labels.")
+    all: Names = Field([], description="Images with all of these labels.")
+    none: Names = Field([], description="Images with none of these labels.")
+
+    @property
+    def filter(self) -> Filter:
+        """As stores understand it."""
+        return Filter(tuple(self.any), tuple(self.all), tuple(self.none))
+
+
+class SampleParameters(Where):
+    """Which sample."""
+
+    seed: int = Field(0, ge=0, lt=2**53, description="The same for the same sample.")
+    limit: int = Field(24, ge=1, le=MAX_LIMIT, description="How many.")
+
+
+class PageParameters(Where):
+    """Filter and page of a search."""
+
+    min_similarity: float | None = Field(
+        None, ge=-1, le=1, allow_inf_nan=False, description="Least cosine with the query."
+    )
+    offset: int = Field(0, ge=0, le=MAX_RESULTS, description="Of the best, how many are passed over.")
+    limit: int = Field(24, ge=1, le=MAX_LIMIT, description="How many.")
+    format: Literal["json", "csv", "geojson"] = Field("json", description="csv and geojson are attachments.")
+
+    @property
+    def filter(self) -> Filter:
+        """As stores understand it."""
+        return Filter(tuple(self.any), tuple(self.all), tuple(self.none), self.min_similarity)
+
+
+class SearchParameters(PageParameters):
+    """A search: exactly one of id, vector, like and label."""
+
+    id: Id | None = Field(None, description="Images like this one, which is not among the hits.")
+    vector: str | None = Field(None, description="Images like an uploaded one: what /api/embed gave.")
+    like: Annotated[list[str], Field(max_length=MAX_EXAMPLES)] = Field(
+        [], description="Examples: `id:ID` or `vector:VECTOR`.", examples=[["id:forest/001.png"]]
+    )
+    unlike: Annotated[list[str], Field(max_length=MAX_EXAMPLES)] = Field(
+        [], description="Counter-examples, beside `like`: `id:ID` or `vector:VECTOR`."
+    )
+    label: Names = Field([], description="Images near the centre of those with all of these labels.")
+
+    @model_validator(mode="after")
+    def _one_way(self) -> "SearchParameters":
+        ways = [
+            self.id is not None,
+            self.vector is not None,
+            bool(self.like or self.unlike),
+            bool(self.label),
+        ]
+        if sum(ways) != 1:
+            raise PydanticCustomError(
+                "sentence", "a search needs one of id, vector, like and label, and only one."
+            )
+        if self.unlike and not self.like:
+            raise PydanticCustomError(
+                "sentence", "unlike needs at least one example beside it: like=id:... ."
+            )
+        return self
+
+
+async def stands_once(request: Request) -> None:
+    """Refuse a parameter that stands twice and may not."""
+    counts = Counter(name for name, _ in request.query_params.multi_items())
+    for name, count in counts.items():
+        if count > 1 and name not in REPEATED:
+            raise Refusal(422, f"{name}: stands {count} times. Give it once.")

@@ -1,0 +1,119 @@
+"""Start the service, and stop it cleanly."""
+
+import asyncio
+import logging
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from signal import SIGINT, SIGTERM
+
+from marcir.errors import ConfigError, needs
+from marcir.files import reason
+from marcir.serve.settings import STOP_SECONDS, Settings
+
+with needs("serve"):
+    import uvicorn
+
+
+def serve(settings: Settings) -> None:
+    """Answer requests until the process is asked to stop; those that run then are finished.
+
+    Raises:
+        ConfigError: For an address that cannot be listened at.
+        StoreError: Where the store cannot be opened.
+    """
+    listening = _listen(settings)
+    with listening:
+        from marcir.serve.app import create_app
+        from marcir.serve.protocol import Protocol
+        from marcir.serve.service import Service
+
+        service = Service(settings)
+        images = service.archive.store.count()
+        config = uvicorn.Config(
+            create_app(service),
+            http=Protocol,
+            ws="none",
+            log_config=_logging(settings.token),
+            timeout_graceful_shutdown=STOP_SECONDS,
+            server_header=False,
+        )
+        told = f"{_address(settings, listening)}  {images:,} images of {settings.store}"
+        _Server(config, told).run([listening])
+
+
+class _Server(uvicorn.Server):
+    """A server that says its address when it answers, and ends with 0 when it is asked to stop."""
+
+    def __init__(self, config: uvicorn.Config, told: str) -> None:
+        super().__init__(config)
+        self._told = told
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        print(self._told, flush=True)
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        loop = asyncio.get_running_loop()
+        for signal in (SIGINT, SIGTERM):
+            loop.add_signal_handler(signal, self.handle_exit, signal, None)
+        yield
+
+
+def _listen(settings: Settings) -> socket.socket:
+    """A socket at the address; bound before anything is loaded, so that a mistake is told at once."""
+    where = f"--host {settings.host} --port {settings.port}"
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            settings.host, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        listening = socket.socket(family, kind, protocol)
+    except (OSError, UnicodeError) as error:
+        raise ConfigError(f"{where}: no such address ({reason(error)}). Choose another --host.") from None
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(address)
+        listening.listen(1024)
+    except (OSError, OverflowError) as error:
+        listening.close()
+        raise ConfigError(f"{where}: cannot be used ({reason(error)}). Choose another --port.") from None
+    return listening
+
+
+def _address(settings: Settings, listening: socket.socket) -> str:
+    host = f"[{settings.host}]" if ":" in settings.host else settings.host
+    return f"http://{host}:{listening.getsockname()[1]}"
+
+
+class _Discreet(logging.Filter):
+    """Keeps queries and the token out of the log."""
+
+    def __init__(self, token: str | None = None) -> None:
+        super().__init__()
+        self._token = token
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if isinstance(record.args, tuple) and len(record.args) == 5:
+            client, method, path, version, status = record.args
+            path = str(path).partition("?")[0]
+            if self._token is not None:
+                path = path.replace(self._token, "***")
+            record.args = (client, method, path, version, status)
+        return True
+
+
+def _logging(token: str | None) -> dict[str, object]:
+    """A line a request, and what went wrong."""
+    return {
+        "version": 1,
+        "disable_existing_loggers": False,
+        "filters": {"discreet": {"()": _Discreet, "token": token}},
+        "formatters": {"line": {"format": "%(asctime)s %(message)s"}},
+        "handlers": {"err": {"class": "logging.StreamHandler", "formatter": "line", "filters": ["discreet"]}},
+        "loggers": {
+            "uvicorn.error": {"handlers": ["err"], "level": "WARNING", "propagate": False},
+            "uvicorn.access": {"handlers": ["err"], "level": "INFO", "propagate": False},
+            "marcir.serve": {"handlers": ["err"], "level": "INFO", "propagate": False},
+        },
+    }

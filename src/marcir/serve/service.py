@@ -1,0 +1,93 @@
+"""The archive, its files and the threads that work on them, for all routes."""
+
+import os
+import threading
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import torch
+from fastapi import FastAPI, Request
+
+from marcir.errors import MarcirError
+from marcir.serve.archive import ServedArchive
+from marcir.serve.embedding import EmbeddedImage, embed_content
+from marcir.serve.originals import Originals
+from marcir.serve.problems import busy, log
+from marcir.serve.settings import (
+    WAITING_FILES,
+    WAITING_PICTURES,
+    WAITING_SEARCHES,
+    WAITING_UPLOADS,
+    Settings,
+)
+from marcir.serve.timing import add_time
+from marcir.serve.uploads import Uploads, image_of
+from marcir.serve.workers import Workers
+from marcir.stages.search import open_store
+
+_MOST_SEARCHERS = 4
+
+
+class Service:
+    """Everything that requests share.
+
+    Searches share the processors: a few at a time, each with its part of them.
+
+    Args:
+        settings: How it was started.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.archive = ServedArchive(open_store(settings.store, resident=True), settings.images is not None)
+        self.originals = None if settings.images is None else Originals(settings.images)
+        processors = _processors()
+        searchers = min(_MOST_SEARCHERS, processors)
+        torch.set_num_threads(min(torch.get_num_threads(), max(1, processors // searchers)))
+        self.searchers = Workers("search", searchers, WAITING_SEARCHES)
+        self.embedders = Workers("upload", 1, WAITING_UPLOADS)
+        self.readers = Workers("files", 4, WAITING_FILES)
+        self.painters = Workers("pictures", 1, WAITING_PICTURES)
+        self.uploads = Uploads()
+
+    @asynccontextmanager
+    async def lifespan(self, _: FastAPI) -> AsyncIterator[None]:
+        """Load the model while the first requests come; let threads finish at the end."""
+        threading.Thread(target=self._warm_up, daemon=True).start()  # a stop need not wait for it
+        yield
+        for workers in (self.searchers, self.embedders, self.readers, self.painters):
+            workers.close()
+
+    async def embedded(self, request: Request) -> EmbeddedImage:
+        """The image that a request uploads, with its vector.
+
+        Raises:
+            Refusal: Where it cannot be used, and 503 where too many are at it.
+        """
+        self.embedders.check()
+        async with self.uploads.received(request) as body:
+            found, took = await self.embedders.run(self._embed, request, body)
+        add_time("embed", took)
+        return found
+
+    def _embed(self, request: Request, body: bytes) -> tuple[EmbeddedImage, float]:
+        content = image_of(request, body)
+        try:
+            model = self.archive.archive.model
+        except MarcirError as error:
+            log.error("%s", error)
+            raise busy("the store's model cannot be loaded; the service's log says why.") from None
+        start = time.perf_counter()
+        return embed_content(model, content), time.perf_counter() - start
+
+    def _warm_up(self) -> None:
+        try:
+            self.archive.archive.model  # noqa: B018
+        except MarcirError as error:
+            log.error("uploads will be refused: %s", error)
+
+
+def _processors() -> int:
+    """Those that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,0 +1,99 @@
+"""What a service is started with, and its limits."""
+
+import os
+from dataclasses import dataclass
+from ipaddress import ip_address
+from pathlib import Path
+
+from marcir.errors import ConfigError
+
+MAX_UPLOAD_BYTES = 32 * 2**20
+UPLOAD_SECONDS = 300.0  # for all bytes of an upload to arrive
+IDLE_SECONDS = 20.0  # without any byte of an upload
+REQUEST_SECONDS = 20.0  # for the head of a request to arrive
+UPLOADS_IN_MEMORY = 16 * MAX_UPLOAD_BYTES
+MAX_RESULTS = 10_000  # deepest place of a hit that can be asked for
+MAX_LIMIT = 200
+MAX_EXAMPLES = 100
+# Requests that wait for a free worker; more are told to come again.
+WAITING_SEARCHES = 256
+WAITING_UPLOADS = 16
+WAITING_FILES = 256
+WAITING_PICTURES = 32
+RETRY_SECONDS = 2
+STOP_SECONDS = 30  # that running requests have to finish
+SESSION_SECONDS = 7 * 24 * 3600
+_SHORTEST_TOKEN = 8
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a service is started.
+
+    Attributes:
+        store: A folder, or `s3://bucket/path`.
+        images: The folder that ids start from, for originals; none are shown without it.
+        host: Address that is listened at.
+        port: 0 for any that is free.
+        token: What requests must show.
+        no_auth: That no token is wanted although others can reach the service.
+    """
+
+    store: str
+    images: Path | None = None
+    host: str = "127.0.0.1"
+    port: int = 8000
+    token: str | None = None
+    no_auth: bool = False
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.port <= 65535:
+            raise ConfigError(f"--port {self.port}: must be 0 (any) to 65535.")
+        if self.images is not None and not self.images.is_dir():
+            raise ConfigError(f"--images {self.images}: not a folder. Name the one that was indexed.")
+        if self.token is not None and self.no_auth:
+            raise ConfigError("--no-auth and a token (--token or MARCIR_TOKEN) exclude each other. Give one.")
+        if self.token is not None and not _is_token(self.token):
+            raise ConfigError(
+                f"--token: needs {_SHORTEST_TOKEN} or more letters, digits and signs of ASCII, no spaces. "
+                "Make one with: openssl rand -hex 24"
+            )
+        if not self.is_loopback and self.token is None and not self.no_auth:
+            raise ConfigError(
+                f"--host {self.host}: others can reach it. Give --token (or MARCIR_TOKEN), or --no-auth "
+                "where a proxy asks who they are."
+            )
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only this machine can reach the service."""
+        return is_loopback(self.host)
+
+    @property
+    def loopback_names_only(self) -> bool:
+        """Whether a request must name this machine: a foreign name would be a web site's trick."""
+        return self.is_loopback and self.token is None and not self.no_auth
+
+
+def token_from_environment() -> str | None:
+    """`$MARCIR_TOKEN`, which unlike an option does not stand in the list of processes."""
+    return os.environ.get("MARCIR_TOKEN") or None
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a name or address means this machine alone.
+
+    >>> [is_loopback(host) for host in ("localhost", "127.0.0.9", "::1", "0.0.0.0", "example.org")]
+    [True, True, True, False, False]
+    """
+    name = host.lower().rstrip(".")
+    if name == "localhost" or name.endswith(".localhost"):
+        return True
+    try:
+        return ip_address(name.removeprefix("[").removesuffix("]")).is_loopback
+    except ValueError:
+        return False
+
+
+def _is_token(token: str) -> bool:
+    return len(token) >= _SHORTEST_TOKEN and token.isascii() and token.isprintable() and " " not in token

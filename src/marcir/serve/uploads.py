@@ -1,0 +1,133 @@
+"""Images that are sent to us: received with limits of bytes and time, kept in memory alone."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+
+from fastapi import Request
+from python_multipart import FormParser
+from python_multipart.exceptions import FormParserError
+from python_multipart.multipart import File, parse_options_header
+from starlette.requests import ClientDisconnect
+
+from marcir.serve.problems import Refusal, busy
+from marcir.serve.settings import IDLE_SECONDS, MAX_UPLOAD_BYTES, UPLOAD_SECONDS, UPLOADS_IN_MEMORY
+
+_FORM_BYTES = 64 * 1024  # of a form around its image
+_DRAIN_SECONDS = 2.0  # that a sender of something that we refuse has to finish
+
+
+class Uploads:
+    """Receives images; all of them together may take so much memory."""
+
+    def __init__(self) -> None:
+        self._held = 0
+
+    @asynccontextmanager
+    async def received(self, request: Request) -> AsyncIterator[bytes]:
+        """The body of a request, held in memory as long as the block lasts.
+
+        Raises:
+            Refusal: 408 for one that takes too long, 413 for one that is too large, 415 for another type,
+                503 where too many come at a time.
+        """
+        parts: list[bytes] = []
+        try:
+            try:
+                await self._receive(request, parts)
+            except Refusal as refusal:
+                raise await _heard(request, refusal) from None
+            body = b"".join(parts)
+            yield body
+        finally:
+            self._held -= sum(map(len, parts))
+
+    async def _receive(self, request: Request, parts: list[bytes]) -> None:
+        most = MAX_UPLOAD_BYTES + _FORM_BYTES if is_form(request) else MAX_UPLOAD_BYTES
+        declared = request.headers.get("content-length", "")
+        if declared.isdecimal() and int(declared) > most:
+            raise _too_large()
+        size, loop = 0, asyncio.get_running_loop()
+        end = loop.time() + UPLOAD_SECONDS
+        try:
+            async with asyncio.timeout(IDLE_SECONDS) as limit:
+                async for part in request.stream():
+                    size += len(part)
+                    if size > most:
+                        raise _too_large()
+                    if self._held + len(part) > UPLOADS_IN_MEMORY:
+                        raise busy("upload: too many images come at a time.")
+                    self._held += len(part)
+                    parts.append(part)
+                    limit.reschedule(min(end, loop.time() + IDLE_SECONDS))
+        except TimeoutError:
+            raise Refusal(408, "the upload did not arrive in time. Try again with a smaller image.") from None
+        except ClientDisconnect:
+            raise Refusal(400, "the upload broke off.") from None
+
+
+def is_form(request: Request) -> bool:
+    """Whether the body is a form; otherwise it is an image.
+
+    Raises:
+        Refusal: 415, where it is neither.
+    """
+    kind, _ = parse_options_header(request.headers.get("content-type", ""))
+    if kind == b"multipart/form-data":
+        return True
+    if kind.startswith(b"image/") or kind == b"application/octet-stream":
+        return False
+    raise Refusal(
+        415,
+        "Content-Type: send the image as image/* or application/octet-stream, or a form with one file "
+        "'image' (curl -F image=@file).",
+    )
+
+
+def image_of(request: Request, body: bytes) -> bytes:
+    """The image in a body that was received.
+
+    Raises:
+        Refusal: 422, where there is none.
+    """
+    content = _image_of_form(request, body) if is_form(request) else body
+    if not content:
+        raise Refusal(422, "the upload is empty. Send the bytes of an image.")
+    return content
+
+
+def _image_of_form(request: Request, body: bytes) -> bytes:
+    _, options = parse_options_header(request.headers.get("content-type", ""))
+    files: list[File] = []
+    others: list[object] = []
+    try:
+        # In memory, however large: nothing is written to the disk.
+        config = {"MAX_MEMORY_FILE_SIZE": len(body) + 1}
+        boundary = options.get(b"boundary", b"")
+        parser = FormParser(
+            "multipart/form-data", others.append, files.append, boundary=boundary, config=config
+        )
+        parser.write(body)
+        parser.finalize()
+    except FormParserError:
+        raise Refusal(422, "the form cannot be read. Send one file 'image': curl -F image=@file") from None
+    if len(files) != 1 or others or files[0].field_name != b"image":
+        raise Refusal(422, "the form must hold one file 'image' and nothing else: curl -F image=@file")
+    with files[0].file_object as file:
+        file.seek(0)
+        return file.read()
+
+
+def _too_large() -> Refusal:
+    return Refusal(413, f"the upload has more than {MAX_UPLOAD_BYTES >> 20} MiB. Send a smaller image.")
+
+
+async def _heard(request: Request, refusal: Refusal) -> Refusal:
+    """Who is still sending does not listen: let them finish for a moment, then hang up."""
+    if refusal.status != 408:
+        with suppress(TimeoutError, ClientDisconnect, RuntimeError):
+            async with asyncio.timeout(_DRAIN_SECONDS):
+                async for _ in request.stream():
+                    pass
+                return refusal
+    return Refusal(refusal.status, refusal.text, {**(refusal.headers or {}), "Connection": "close"})

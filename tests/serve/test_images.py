@@ -1,0 +1,119 @@
+"""Thumbnails and files: what is shown, and what can never be read."""
+
+import io
+import re
+import shutil
+from pathlib import Path
+from urllib.parse import unquote
+
+import numpy as np
+import pytest
+import tifffile
+from PIL import Image
+
+from marcir.errors import MissingImageError
+from marcir.serve.originals import Originals
+from serve.hostile_archive import OUTSIDE
+from serve.server_process import Server
+from serve.small_archive import NASTY
+
+FIRST = "images/000000.png"
+
+
+# ---- What is shown -------------------------------------------------------------------------------
+
+
+def test_a_thumbnail_is_a_jpeg_that_a_browser_keeps(server: Server) -> None:
+    reply = server.ask("/api/thumbnail", {"id": FIRST})
+    assert (reply.status, reply.headers["content-type"]) == (200, "image/jpeg")
+    assert Image.open(io.BytesIO(reply.body)).size == (24, 24)
+    assert reply.headers["cache-control"].startswith("private")
+    again = server.ask("/api/thumbnail", {"id": FIRST}, headers={"If-None-Match": reply.headers["etag"]})
+    assert (again.status, again.body, again.headers["etag"]) == (304, b"", reply.headers["etag"])
+
+
+@pytest.mark.parametrize("name", [FIRST, *NASTY])
+def test_the_file_of_every_id_is_shown_byte_by_byte(server: Server, name: str) -> None:
+    reply = server.ask("/api/original", {"id": name})
+    assert reply.body == (server.images / name).read_bytes()
+    assert reply.headers["content-type"] == ("image/jpeg" if name.endswith(".jpg") else "image/png")
+    assert "content-disposition" not in reply.headers
+    assert server.get("/api/image", id=name)["original"]["url"].startswith("/api/original?id=")
+    again = server.ask("/api/original", {"id": name}, headers={"If-None-Match": reply.headers["etag"]})
+    assert again.status == 304
+
+
+@pytest.mark.parametrize("name", [*NASTY, "bands.tif"])
+def test_a_file_is_saved_under_its_name_and_no_header_is_smuggled_in(server: Server, name: str) -> None:
+    reply = server.ask("/api/original", {"id": name, "download": "true"})
+    assert reply.body == (server.images / name).read_bytes()
+    assert reply.headers["content-type"] == "application/octet-stream"
+    told = re.fullmatch(r"attachment; filename\*=UTF-8''([\w.%~-]+)", reply.headers["content-disposition"])
+    assert told is not None
+    last = name.split("/")[-1]
+    assert unquote(told[1]) == "".join(letter for letter in last if letter.isprintable()).strip(". ")
+
+
+def test_a_file_that_no_browser_shows_is_shown_as_png(server: Server) -> None:
+    reply = server.ask("/api/original", {"id": "bands.tif"})
+    assert reply.headers["content-type"] == "image/png"
+    shown = np.asarray(Image.open(io.BytesIO(reply.body)))
+    assert np.abs(shown.astype(int) - tifffile.imread(server.images / "bands.tif")).max() <= 1
+
+
+def test_without_a_folder_no_files_are_shown(guarded_server: Server) -> None:
+    assert guarded_server.get("/api/archive")["has_originals"] is False
+    assert guarded_server.get("/api/image", id=FIRST)["original"] is None
+    status, text = guarded_server.refusal("/api/original", id=FIRST)
+    assert (status, text) == (404, "the service was started without --images and shows no files.")
+    assert guarded_server.ask("/api/thumbnail", {"id": FIRST}).status == 200
+
+
+# ---- What can never be read ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", OUTSIDE)
+@pytest.mark.parametrize("download", ["false", "true"])
+def test_ids_that_lead_outside_or_to_other_files_show_nothing(
+    impatient: Server, name: str, download: str
+) -> None:
+    reply = impatient.ask("/api/original", {"id": name, "download": download})
+    assert reply.status == 404
+    assert "secret" not in reply.error.replace(name, "")
+
+
+def test_an_absolute_id_shows_nothing(impatient: Server) -> None:
+    for name in (str(impatient.images.parent / "secret.png"), "/etc/passwd", "/etc/hostname"):
+        assert impatient.ask("/api/original", {"id": name}).status == 404
+
+
+def test_files_and_links_inside_are_shown(impatient: Server) -> None:
+    content = (impatient.images / "fine.png").read_bytes()
+    assert impatient.ask("/api/original", {"id": "fine.png"}).body == content
+    assert impatient.ask("/api/original", {"id": "good-link.png"}).body == content
+
+
+def test_a_file_that_the_store_does_not_name_is_not_shown(impatient: Server) -> None:
+    shutil.copy(impatient.images / "fine.png", impatient.images / "unnamed.png")
+    assert impatient.ask("/api/original", {"id": "unnamed.png"}).status == 404
+    assert impatient.ask("/api/original", {"id": "./fine.png"}).status == 404
+
+
+def test_a_thumbnail_that_is_no_jpeg_is_not_shown(impatient: Server) -> None:
+    assert impatient.refusal("/api/thumbnail", id="fine.png") == (404, "'fine.png' has no thumbnail.")
+
+
+def test_files_of_the_page_are_those_of_its_folder(server: Server) -> None:
+    for name in ("..%2Frun.py", "../run.py", "%2e%2e/guard.py", "__init__.py", "nowhere.js", "", "a/b.js"):
+        assert server.ask(f"/page/{name}").status == 404
+
+
+def test_a_folder_that_is_a_link_itself_is_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    Image.new("RGB", (2, 2)).save(tmp_path / "real" / "a.png")
+    originals = Originals(tmp_path / "link")
+    opened = originals.open("a.png")
+    assert b"".join(opened.chunks()) == (tmp_path / "real" / "a.png").read_bytes()
+    with pytest.raises(MissingImageError):
+        originals.open("../link/b.png")

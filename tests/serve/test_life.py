@@ -1,0 +1,142 @@
+"""A service from its start to its end, while the archive changes under it."""
+
+import os
+import shutil
+import socket
+import subprocess
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from marcir.cli import main
+from serve.hostile_archive import IMPATIENT
+from serve.server_process import MARCIR, SECONDS, Reply, Server, serving, until
+
+FIRST = "images/000000.png"
+
+
+@pytest.fixture(scope="module")
+def growing(
+    served_images: Path,
+    served_model: Path,
+    served_store: Path,
+    served_cache: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Server]:
+    """A service on a store and a folder of its own, which embeds TIFF slowly."""
+    folder = tmp_path_factory.mktemp("growing")
+    images = shutil.copytree(served_images, folder / "images")
+    store = shutil.copytree(served_store, folder / "store")
+    with serving(store, images, served_model, served_cache, program=IMPATIENT) as running:
+        yield running
+
+
+def test_rows_of_another_process_are_seen_without_a_restart(growing: Server) -> None:
+    for place in range(20):
+        shutil.copy(growing.images / FIRST, growing.images / f"new {place}.png")
+    (growing.images / "images/000001.png").unlink()
+    command = [
+        MARCIR,
+        "index",
+        "--model",
+        growing.model,
+        "--images",
+        growing.images,
+        "--store",
+        growing.store,
+    ]
+    environment = {**os.environ, "MARCIR_CACHE": str(growing.log.parent), "OMP_NUM_THREADS": "1"}
+    with subprocess.Popen(
+        [*map(str, command), "--prune"], env=environment, stdout=subprocess.DEVNULL
+    ) as indexing:
+        seen = set()
+        while indexing.poll() is None:
+            answer = growing.get("/api/search", id=FIRST, limit=200)
+            assert len({hit["id"] for hit in answer["hits"]}) == len(answer["hits"]) == answer["total"]
+            seen.add(growing.get("/health")["images"])
+    assert indexing.returncode == 0
+    assert seen <= {53, 73, 72}
+    until(lambda: growing.get("/health")["images"] == 72, "72 images")
+    hits = growing.get("/api/search", id=FIRST, limit=20, min_similarity=0.999)["hits"]
+    assert {hit["id"] for hit in hits} == {f"new {place}.png" for place in range(20)}
+    assert growing.ask("/api/image", {"id": "images/000001.png"}).status == 404
+    assert growing.ask("/api/thumbnail", {"id": "new 3.png"}).status == 200
+
+
+def test_a_request_in_flight_is_finished_when_the_service_is_stopped(growing: Server) -> None:
+    content, slow = (growing.images / FIRST).read_bytes(), (growing.images / "bands.tif").read_bytes()
+    until(lambda: growing.upload("/api/embed", content).status == 200, "a model")
+    replies: list[Reply] = []
+    asking = [
+        threading.Thread(target=lambda: replies.append(growing.upload("/api/search", slow, limit=3)))
+        for _ in range(2)
+    ]
+    for thread in asking:
+        thread.start()
+    idle = growing.connect()
+    idle.request("GET", "/health")
+    idle.getresponse().read()
+    until(lambda: growing.upload("/api/embed", content).status == 503, "one at work and one waiting")
+    growing.process.terminate()
+    for thread in asking:
+        thread.join(timeout=SECONDS)
+    assert growing.process.wait(timeout=SECONDS) == 0
+    assert [reply.status for reply in replies] == [200, 200]
+    assert replies[0].json()["hits"][0]["id"] == "bands.tif"
+    assert "Traceback" not in growing.log.read_text()
+    idle.close()
+
+
+def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    """The one line of a service that cannot be started."""
+    assert main(["serve", *arguments]) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.count("\n") == 1
+    return printed.err
+
+
+def test_a_port_that_is_taken_is_one_line(capsys: pytest.CaptureFixture[str], server: Server) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        line = refusal(capsys, "--store", str(server.store), "--port", str(port))
+    assert line.startswith(
+        f"marcir: --host 127.0.0.1 --port {port}: cannot be used (Address already in use)."
+    )
+    assert line.endswith("Choose another --port.\n")
+
+
+def test_an_address_that_is_not_ours_is_one_line(capsys: pytest.CaptureFixture[str], server: Server) -> None:
+    common = ("--store", str(server.store), "--no-auth", "--port", "0")
+    assert "--host no such name" in refusal(capsys, *common, "--host", "no such name")
+    assert "cannot be used" in refusal(capsys, *common, "--host", "192.0.2.1")
+
+
+def test_a_store_that_is_missing_is_one_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    line = refusal(capsys, "--store", str(tmp_path / "none"), "--port", "0")
+    assert "there is no such store. Make one with: marcir index" in line
+
+
+def test_a_folder_that_is_missing_is_one_line(capsys: pytest.CaptureFixture[str], server: Server) -> None:
+    line = refusal(capsys, "--store", str(server.store), "--images", "nowhere", "--port", "0")
+    assert line == "marcir: --images nowhere: not a folder. Name the one that was indexed.\n"
+
+
+def test_a_broken_store_is_told_without_its_insides(
+    served_images: Path, served_model: Path, served_store: Path, served_cache: Path, tmp_path: Path
+) -> None:
+    store = shutil.copytree(served_store, tmp_path / "store")
+    with serving(store, served_images, served_model, served_cache) as running:
+        assert running.get("/health")["images"] == 53
+        shutil.rmtree(store)
+        reply = until(
+            lambda: (each := running.ask("/api/thumbnail", {"id": FIRST})).status != 200 and each, "503"
+        )
+        assert reply.status == 503
+        assert str(tmp_path) not in reply.body.decode()
+        until(lambda: running.ask("/health").status == 503, "a health of 503")
+        assert "the store cannot be used" in running.log.read_text()

@@ -1,0 +1,241 @@
+"""Uploads: the same vectors as files have, and limits of bytes, pixels and time."""
+
+import io
+import socket
+import struct
+import threading
+import time
+import zlib
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import numpy as np
+import pytest
+import tifffile
+from PIL import Image
+
+from marcir.serve.settings import MAX_UPLOAD_BYTES
+from serve.server_process import Reply, Server
+from serve.small_archive import picture
+
+FIRST = "images/000000.png"
+LIMIT = "32 MiB"
+NOISE = picture(np.random.default_rng(0).integers(0, 256, (99, 99, 3), dtype=np.uint8))
+
+
+def form(
+    content: bytes, name: str = "image", boundary: str = "b0undary", more: bytes = b""
+) -> tuple[bytes, dict[str, str]]:
+    """A form with one file, and its headers."""
+    head = f'--{boundary}\r\nContent-Disposition: form-data; name="{name}"; filename="x.png"\r\n\r\n'
+    body = head.encode() + content + f"\r\n--{boundary}".encode() + more + b"--\r\n"
+    return body, {"Content-Type": f"multipart/form-data; boundary={boundary}"}
+
+
+def post(server: Server, body: bytes, kind: str | None = "application/octet-stream") -> Reply:
+    headers = {} if kind is None else {"Content-Type": kind}
+    return server.ask("/api/embed", method="POST", body=body, headers=headers)
+
+
+# ---- The same as files ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "name", [FIRST, "grey.png", "bands.tif", "turned.jpg", "<img src=x onerror=alert(1)>.jpg"]
+)
+def test_the_same_bytes_uploaded_and_indexed_have_the_same_vector(server: Server, name: str) -> None:
+    hits = server.upload("/api/search", (server.images / name).read_bytes(), limit=1).json()["hits"]
+    assert hits[0]["id"] == name
+    assert hits[0]["similarity"] > 0.9999
+
+
+def test_a_form_and_plain_bytes_are_the_same(server: Server) -> None:
+    content = (server.images / FIRST).read_bytes()
+    body, headers = form(content)
+    by_form = server.ask("/api/embed", method="POST", body=body, headers=headers).json()
+    for kind in ("application/octet-stream", "image/png", "image/jpeg", "IMAGE/PNG; charset=x"):
+        assert post(server, content, kind).json() == by_form
+
+
+# ---- What is refused -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "kind", [None, "", "text/html", "application/json", "application/x-www-form-urlencoded"]
+)
+def test_other_types_are_refused_with_what_to_do(server: Server, kind: str | None) -> None:
+    reply = post(server, (server.images / FIRST).read_bytes(), kind)
+    assert reply.status == 415
+    assert "curl -F image=@file" in reply.error
+
+
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        (b"", "the upload is empty"),
+        (b"no image", "the upload: it is no JPEG, PNG, WebP or TIFF file"),
+        (b"<svg xmlns='http://www.w3.org/2000/svg'/>", "it is no JPEG"),
+        (b"%!PS-Adobe-3.0 EPSF-3.0\n", "it is no JPEG"),
+        (NOISE[: len(NOISE) // 2], "the upload: "),
+        (b"GIF89a" + bytes(100), "it is no JPEG"),
+        (b"II*\0" + bytes(100), "the upload: "),
+    ],
+)
+def test_bytes_that_are_no_image_are_refused(server: Server, body: bytes, text: str) -> None:
+    reply = post(server, body)
+    assert reply.status == 422
+    assert text in reply.error
+
+
+def test_an_image_that_the_model_cannot_see_is_refused_as_indexing_refuses_it(server: Server) -> None:
+    out = io.BytesIO()
+    tifffile.imwrite(out, np.zeros((8, 8, 5), np.uint8), photometric="minisblack")
+    assert "5 bands" in post(server, out.getvalue()).error
+    deep = io.BytesIO()
+    Image.fromarray(np.zeros((8, 8), np.uint16)).save(deep, "PNG")
+    assert "its pixels are uint16" in post(server, deep.getvalue()).error
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        form(b"x", name="picture"),
+        form(b"x", more=b'\r\nContent-Disposition: form-data; name="other"\r\n\r\ny\r\n--b0undary'),
+        (b"no form at all", {"Content-Type": "multipart/form-data; boundary=x"}),
+        (b"--x\r\n\r\n", {"Content-Type": "multipart/form-data; boundary=x"}),
+        (b"--x", {"Content-Type": "multipart/form-data"}),
+        (b"", {"Content-Type": "multipart/form-data; boundary=x"}),
+    ],
+    ids=["another name", "two parts", "no form", "half a form", "no boundary", "empty"],
+)
+def test_a_form_without_one_image_is_refused(server: Server, broken: tuple[bytes, dict[str, str]]) -> None:
+    reply = server.ask("/api/embed", method="POST", body=broken[0], headers=broken[1])
+    assert reply.status == 422
+    assert "image" in reply.error
+
+
+def bomb(side: int) -> bytes:
+    """A PNG that says it is large, of a few bytes."""
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    header = struct.pack(">IIBBBBB", side, side, 8, 2, 0, 0, 0)
+    packed = zlib.compress(bytes(1000))
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", packed) + chunk(b"IEND", b"")
+
+
+@pytest.mark.parametrize("side", [10_000, 100_000, 2**31 - 1])
+def test_a_decompression_bomb_is_refused_before_it_is_unpacked(server: Server, side: int) -> None:
+    begun = time.monotonic()
+    reply = post(server, bomb(side))
+    assert reply.status == 422
+    assert "the limit of 89,478,485" in reply.error
+    assert time.monotonic() - begun < 5
+
+
+def test_more_bytes_than_the_limit_are_refused_also_without_a_length(server: Server) -> None:
+    content = bytes(MAX_UPLOAD_BYTES + 1)
+    reply = post(server, content)
+    assert (reply.status, LIMIT in reply.error) == (413, True)
+    body, headers = form(content + bytes(100_000))
+    assert server.ask("/api/embed", method="POST", body=body, headers=headers).status == 413
+    connection = server.connect()
+    parts = (content[start : start + 2**20] for start in range(0, len(content), 2**20))
+    connection.request("POST", "/api/embed", parts, {"Content-Type": "image/png"}, encode_chunked=True)
+    assert connection.getresponse().status == 413
+    connection.close()
+
+
+def test_a_declared_length_above_the_limit_is_refused_before_anything_is_sent(server: Server) -> None:
+    with raw(server) as connection:
+        connection.sendall(head(server, MAX_UPLOAD_BYTES + 1))
+        assert b"413" in first_line(connection)
+
+
+# ---- Slow, broken, many --------------------------------------------------------------------------
+
+
+def raw(server: Server) -> socket.socket:
+    parts = urlsplit(server.url)
+    return socket.create_connection((parts.hostname, parts.port or 80), timeout=60)
+
+
+def head(server: Server, length: int) -> bytes:
+    told = (
+        "POST /api/embed HTTP/1.1",
+        "Host: localhost",
+        "Content-Type: image/png",
+        f"Content-Length: {length}",
+    )
+    return "\r\n".join([*told, "", ""]).encode()
+
+
+def first_line(connection: socket.socket) -> bytes:
+    received = b""
+    while b"\r\n" not in received and (part := connection.recv(4096)):
+        received += part
+    return received.split(b"\r\n")[0]
+
+
+def test_an_upload_that_does_not_come_is_told_408_and_blocks_nobody(impatient: Server) -> None:
+    content = (impatient.images / FIRST).read_bytes()
+    slow = [raw(impatient) for _ in range(30)]
+    for connection in slow:
+        connection.sendall(head(impatient, len(content)) + content[:100])
+    assert impatient.upload("/api/embed", content).status == 200
+    for connection in slow:
+        assert b"408" in first_line(connection)
+        connection.close()
+    assert impatient.upload("/api/embed", content).status == 200
+
+
+def test_a_head_that_does_not_come_is_hung_up_on(impatient: Server) -> None:
+    for begun in (b"", b"GET /health HTTP/1.1\r\nHost: loc"):
+        with raw(impatient) as connection:
+            connection.sendall(begun)
+            assert connection.recv(100) == b""
+
+
+def test_an_upload_that_breaks_off_leaves_the_service_well(impatient: Server) -> None:
+    for _ in range(5):
+        with raw(impatient) as connection:
+            connection.sendall(head(impatient, 10_000) + b"x")
+    content = (impatient.images / FIRST).read_bytes()
+    assert impatient.upload("/api/embed", content).status == 200
+    assert "Traceback" not in impatient.log.read_text()
+
+
+def test_more_uploads_than_may_wait_are_told_to_come_again(impatient: Server) -> None:
+    slow, fast = (impatient.images / "bands.tif").read_bytes(), (impatient.images / FIRST).read_bytes()
+    with ThreadPoolExecutor(8) as pool:
+        replies = list(pool.map(lambda _: impatient.upload("/api/embed", slow), range(8)))
+        searches = [impatient.ask("/api/search", {"id": FIRST}).status for _ in range(3)]
+    assert {reply.status for reply in replies} == {200, 503}
+    assert searches == [200] * 3
+    for reply in replies:
+        if reply.status == 503:
+            assert int(reply.headers["retry-after"]) > 0
+            assert "Try again" in reply.error
+    assert impatient.upload("/api/embed", fast).status == 200
+
+
+def test_searches_go_on_while_images_are_embedded(impatient: Server) -> None:
+    slow = (impatient.images / "bands.tif").read_bytes()
+    uploading = threading.Thread(target=impatient.upload, args=("/api/embed", slow))
+    uploading.start()
+    begun = time.monotonic()
+    assert impatient.ask("/api/search", {"id": FIRST}).status == 200
+    assert time.monotonic() - begun < 1 or not uploading.is_alive()
+    uploading.join()
+
+
+def test_nothing_is_left_on_the_disk(impatient: Server) -> None:
+    noise = np.random.default_rng(0).integers(0, 256, (1200, 1200, 3), dtype=np.uint8)
+    body, headers = form(picture(noise))
+    assert impatient.ask("/api/embed", method="POST", body=body, headers=headers).status == 200
+    temporary = impatient.log.parent / "temporary"
+    assert list(temporary.iterdir()) == []
+    opened = [link.resolve() for link in Path(f"/proc/{impatient.process.pid}/fd").iterdir()]
+    assert not [path for path in opened if path.is_relative_to(temporary)]
