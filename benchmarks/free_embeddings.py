@@ -1,5 +1,9 @@
-"""The demo: every loss at work on a small generated batch."""
+"""What every loss wants: free embeddings of a small generated batch, moved by the loss alone.
 
+python benchmarks/free_embeddings.py [STEPS]
+"""
+
+import sys
 import time
 from dataclasses import dataclass
 
@@ -7,7 +11,6 @@ import torch
 from torch import Tensor
 
 from marcir.catalog import LOSSES, create_loss
-from marcir.errors import ConfigError
 from marcir.labels import LabelStatistics, jaccard
 from marcir.losses import MultiLabelLoss, diagnose
 from marcir.losses.diagnosis import JACCARD_BINS
@@ -25,7 +28,7 @@ EMBEDDING_DIM = 32
 
 
 @dataclass(frozen=True)
-class DemoRow:
+class Moved:
     """What one loss did to the embeddings of the batch."""
 
     name: str
@@ -65,42 +68,30 @@ def mean_overlap_of_neighbours(z: Tensor, y: Tensor, k: int = 5) -> float:
     return float(jaccard(y, y).gather(1, nearest).mean())
 
 
-def demo_rows(steps: int, seed: int, images: int = 128) -> list[DemoRow]:
+def moved_by_all(steps: int, seed: int, images: int = 128) -> list[Moved]:
     """Every loss of the catalog on the same labels and the same first embeddings."""
-    if steps < 1:
-        raise ConfigError(f"--steps {steps}: must be 1 or more.")
-    if not -(1 << 63) <= seed < 1 << 64:
-        raise ConfigError(f"--seed {seed}: must fit into 64 bits.")
     generator = torch.Generator().manual_seed(seed)
     statistics = LabelStatistics.from_labels(generate_labels(2000, generator))
     y = generate_labels(images, generator)
     first = torch.randn(images, EMBEDDING_DIM, generator=generator)
-    threads = torch.get_num_threads()
-    torch.set_num_threads(
-        1
-    )  # tensors this small gain nothing from a second one, and lose much on a busy machine
-    try:
-        return [
-            demo_row(
-                name, create_loss(name, statistics=statistics, embedding_dim=EMBEDDING_DIM), first, y, steps
-            )
-            for name in LOSSES
-        ]
-    finally:
-        torch.set_num_threads(threads)
+    torch.set_num_threads(1)  # tensors this small gain nothing from a second one
+    return [
+        moved_by(name, create_loss(name, statistics=statistics, embedding_dim=EMBEDDING_DIM), first, y, steps)
+        for name in LOSSES
+    ]
 
 
-def demo_row(name: str, loss: MultiLabelLoss, first: Tensor, y: Tensor, steps: int) -> DemoRow:
+def moved_by(name: str, loss: MultiLabelLoss, first: Tensor, y: Tensor, steps: int) -> Moved:
     """What one loss does in so many steps."""
     before = diagnose(loss, first, y).loss
     z, milliseconds = train_embeddings(loss, first, y, steps)
     seen = diagnose(loss, z, y)
-    return DemoRow(name, before, seen.loss, milliseconds, seen.cosine, mean_overlap_of_neighbours(z, y))
+    return Moved(name, before, seen.loss, milliseconds, seen.cosine, mean_overlap_of_neighbours(z, y))
 
 
-def run_demo(steps: int = 150, seed: int = 0) -> str:
-    """The demo as text: a table and how to read it."""
-    rows = demo_rows(steps, seed)
+def table(steps: int = 150, seed: int = 0) -> str:
+    """A table and how to read it."""
+    rows = moved_by_all(steps, seed)
     head = f"{'loss':16}{'before':>8}{'after':>8}{'ms/step':>9}{'top-5 J':>9}   mean cosine of pairs with"
     bins = f"{'':50}   " + "".join(f"{name:>10}" for name in JACCARD_BINS)
     lines = [
@@ -122,3 +113,7 @@ def run_demo(steps: int = 150, seed: int = 0) -> str:
         "Values of different losses cannot be compared, only what they do to the embeddings.",
     ]
     return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    print(table(*map(int, sys.argv[1:2])))

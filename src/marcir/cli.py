@@ -39,12 +39,23 @@ class Command:
 
 
 def _demo(parser: Parser, arguments: Sequence[str]) -> None:
-    parser.add_argument("--steps", type=int, default=150, help="optimiser steps for each loss (default 150)")
-    parser.add_argument("--seed", type=int, default=0, help="seed of the generated batch (default 0)")
+    parser.add_argument(
+        "--out", default="marcir-demo", metavar="DIR", help="where it goes (default marcir-demo)"
+    )
+    parser.add_argument("--images", type=int, default=1200, help="scenes of the archive (default 1200)")
+    parser.add_argument("--epochs", type=int, default=12, help="of training, for each loss (default 12)")
+    parser.add_argument("--seed", type=int, default=0, help="fixes everything (default 0)")
+    parser.add_argument("--serve", action="store_true", help="then start the page")
     options = parser.parse(arguments)
-    from marcir.stages.demo import run_demo
+    from marcir.stages.demo import demo
 
-    print(run_demo(steps=options.steps, seed=options.seed))
+    made = demo(options.out, options.images, options.epochs, options.seed)
+    print(made)
+    if options.serve:
+        from marcir.serve.run import serve
+        from marcir.serve.settings import Settings
+
+        serve(Settings(str(made.store), made.images))
 
 
 def _add_archive(parser: Parser) -> None:
@@ -257,6 +268,22 @@ def _search(parser: Parser, arguments: Sequence[str]) -> None:
         print(answer)
 
 
+def _serve(parser: Parser, arguments: Sequence[str]) -> None:
+    parser.add_argument("--store", required=True, metavar="URI", help="a store of marcir index")
+    parser.add_argument("--images", metavar="DIR", help="the folder that was indexed, to show its files")
+    parser.add_argument("--host", default="127.0.0.1", help="where to listen (default: this machine alone)")
+    parser.add_argument("--port", type=int, default=8000, help="default 8000; 0: any that is free")
+    parser.add_argument("--token", help="what requests must show; better in $MARCIR_TOKEN")
+    parser.add_argument("--no-auth", action="store_true", help="let everybody in who can reach it")
+    options = parser.parse(arguments)
+    from marcir.serve.run import serve
+    from marcir.serve.settings import Settings, token_from_environment
+
+    token = token_from_environment() if options.token is None else options.token
+    images = None if options.images is None else Path(options.images)
+    serve(Settings(options.store, images, options.host, options.port, token, options.no_auth))
+
+
 def _export(parser: Parser, arguments: Sequence[str]) -> None:
     parser.add_argument("--model", required=True, metavar="RUN", help="a folder of marcir train")
     parser.add_argument("--onnx", required=True, metavar="OUT", help="where the ONNX file goes")
@@ -382,8 +409,53 @@ def _compare(parser: Parser, arguments: Sequence[str]) -> None:
     print(done)
 
 
+def _report(parser: Parser, arguments: Sequence[str]) -> None:
+    parser.add_argument("--results", required=True, metavar="DIR", help="a folder of marcir benchmark")
+    parser.add_argument("--out", metavar="DIR", help="where the report goes (default: DIR/report)")
+    options = parser.parse(arguments)
+    from marcir.stages.report import report
+
+    print(report(options.results, options.out))
+
+
+def _add_plan(parser: Parser) -> None:
+    """The options that benchmark and ablate share."""
+    parser.add_argument("--config", required=True, metavar="YAML", help="the plan, see docs/benchmark.md")
+    parser.add_argument("--results", required=True, metavar="DIR", help="one record a run; done runs stay")
+    parser.add_argument("--jobs", type=int, default=1, help="runs at a time (default 1)")
+
+
+def _benchmark(parser: Parser, arguments: Sequence[str]) -> int:
+    _add_plan(parser)
+    options = parser.parse(arguments)
+    from marcir.stages.benchmark import benchmark
+
+    done = benchmark(options.config, options.results, options.jobs)
+    print(done)
+    return 1 if done.failed else 0
+
+
+def _ablate(parser: Parser, arguments: Sequence[str]) -> int:
+    _add_plan(parser)
+    parser.add_argument(
+        "--study", metavar="NAME", action="append", default=[], help="a study (repeat); all by default"
+    )
+    parser.add_argument("--list", action="store_true", help="list the studies")
+    if "--list" in arguments:
+        from marcir.stages.benchmarking.studies import STUDIES
+
+        print("\n".join(f"{name:18}{study.question}" for name, study in STUDIES.items()))
+        return 0
+    options = parser.parse(arguments)
+    from marcir.stages.ablate import ablate
+
+    done = ablate(options.config, options.study, options.results, options.jobs)
+    print(done)
+    return 1 if done.failed else 0
+
+
 COMMANDS = {
-    "demo": Command("show every loss at work on a small generated batch", _demo),
+    "demo": Command("generate an archive, train, compare, report, index and search it", _demo),
     "data": Command(
         "look at an archive, split it, generate one",
         below={
@@ -397,8 +469,12 @@ COMMANDS = {
     "embed": Command("turn the images of a folder into vectors", _embed),
     "evaluate": Command("score embeddings against labels, beside chance and ceiling", _evaluate),
     "compare": Command("compare two models query by query", _compare),
+    "report": Command("turn the records of a results folder into tables, figures and a page", _report),
+    "benchmark": Command("compare losses x datasets x seeds, or go on with it", _benchmark),
+    "ablate": Command("perform ablation studies by name, or go on with them", _ablate),
     "index": Command("embed an archive into a store, or follow its changes", _index),
     "search": Command("find images in a store", _search),
+    "serve": Command("answer searches over HTTP, with a page for browsers", _serve),
     "info": Command("show what a model or a store holds", _info),
     "export": Command("write a model as ONNX", _export),
 }

@@ -1,6 +1,11 @@
 """What the documents say is true: code blocks run, files and names exist."""
 
+import os
 import re
+import subprocess
+import sysconfig
+import tomllib
+import urllib.request
 from pathlib import Path
 
 import pytest
@@ -8,6 +13,7 @@ import pytest
 from marcir.catalog import LOSSES, loss_options
 
 ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text("utf-8")
 DOCUMENTS = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *ROOT.glob("C*.md")])
 BLOCKS = [
     pytest.param(block, id=f"{document.name}-{number}")
@@ -56,3 +62,54 @@ def test_every_loss_and_every_option_of_it_is_documented(name: str) -> None:
 def test_the_readme_names_every_loss() -> None:
     words = re.findall(r"[a-z-]+", (ROOT / "README.md").read_text("utf-8"))
     assert set(LOSSES) <= set(words)
+
+
+def test_every_shell_block_of_the_readme_runs_in_its_order(tmp_path: Path) -> None:
+    blocks = re.findall(r"```bash\n(.*?)```", README, re.DOTALL)
+    assert len(blocks) >= 4
+    serving = [line for block in blocks for line in block.splitlines() if line.startswith("marcir serve")]
+    script = "\n".join(blocks)
+    for line in serving:
+        script = script.replace(line, "")
+    scripts = sysconfig.get_path("scripts")
+    environment = {
+        **os.environ,
+        "PATH": f"{scripts}{os.pathsep}{os.environ['PATH']}",
+        "MARCIR_CACHE": str(tmp_path / "cache"),
+    }
+    done = subprocess.run(
+        ["/bin/bash", "-euo", "pipefail", "-c", script],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "hits.png").exists()
+    assert (tmp_path / "results" / "report" / "report.html").exists()
+    for line in serving:
+        check_that_it_serves(f"exec {line.split('#')[0]} --port 0", tmp_path, environment)
+
+
+def check_that_it_serves(line: str, folder: Path, environment: dict[str, str]) -> None:
+    """Start it, ask whether it is well, and stop it."""
+    with subprocess.Popen(
+        ["/bin/bash", "-c", line], cwd=folder, env=environment, stdout=subprocess.PIPE, text=True
+    ) as served:
+        assert served.stdout is not None
+        address = served.stdout.readline().split()[0]
+        with urllib.request.urlopen(f"{address.rstrip('/')}/health", timeout=60) as answer:  # noqa: S310
+            assert b'"ok"' in answer.read()
+        served.terminate()
+    assert served.returncode == 0
+
+
+def test_installs_and_make_targets_that_the_readme_names_exist() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    extras = {name for names in re.findall(r"'\.\[([a-z,]+)\]'", README) for name in names.split(",")}
+    assert extras
+    assert extras <= project["optional-dependencies"].keys()
+    targets = re.findall(r"^    make (\w+)", README, re.M)
+    assert targets == ["demo", "test"]
+    makefile = (ROOT / "Makefile").read_text("utf-8")
+    assert all(re.search(rf"^{target}:", makefile, re.M) for target in targets)
