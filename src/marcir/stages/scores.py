@@ -96,16 +96,7 @@ def chance_scores(
     >>> 0.2 < scores["mAP(sim)@5000"] < 0.35
     True
     """
-    given = _Labels.of(labels, gallery_labels, gallery_labels is not None)
-    return references.chance(
-        given.y,
-        given.y_gallery,
-        given.leave_one_out,
-        columns(),
-        Variants.of(variants),
-        _names("ids", None, len(given.y)),
-        seed_number(seed),
-    )
+    return references.chance(*_judged(labels, gallery_labels, variants), seed_number(seed))
 
 
 def oracle_scores(
@@ -121,15 +112,18 @@ def oracle_scores(
     >>> oracle_scores(torch.eye(4).repeat(2, 1))["mAP@J0.8"]
     1.0
     """
+    return references.oracle(*_judged(labels, gallery_labels, variants))
+
+
+def _judged(
+    labels: Tensor | np.ndarray,
+    gallery_labels: Tensor | np.ndarray | None,
+    variants: Mapping[str, str] | Variants | None,
+) -> tuple[Tensor, Tensor, bool, dict[str, Column], Variants, tuple[str, ...]]:
+    """What rankings without vectors are judged by."""
     given = _Labels.of(labels, gallery_labels, gallery_labels is not None)
-    return references.oracle(
-        given.y,
-        given.y_gallery,
-        given.leave_one_out,
-        columns(),
-        Variants.of(variants),
-        _names("ids", None, len(given.y)),
-    )
+    ids = _names("ids", None, len(given.y))
+    return given.y, given.y_gallery, given.leave_one_out, columns(), Variants.of(variants), ids
 
 
 def columns() -> dict[str, Column]:
