@@ -7,7 +7,7 @@ INSTALLED := $(VENV)/.installed
 .PHONY: demo test lint format check install s3-server page-tools clean
 
 demo: $(INSTALLED)
-	$(BIN)/marcir demo
+	$(BIN)/marcir demo $(DEMO)
 
 test: $(INSTALLED)
 	$(BIN)/python -m pytest -q

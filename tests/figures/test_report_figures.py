@@ -52,6 +52,13 @@ def assert_is_whole(figure: Figure, path: Path) -> None:
     assert (rim > 250).all()
 
 
+def test_equal_methods_share_the_ring_of_the_best(drawn: list[Figure], tmp_path: Path) -> None:
+    panels = {"nDCG@100": (np.array([0.5, 0.7, 0.7, np.nan]), np.full(4, np.nan))}
+    draw_score_dots(["a", "b", "c", "d"], panels, tmp_path / "dots.png")
+    rings = drawn[0].axes[0].lines[-1]
+    assert np.asarray(rings.get_ydata()).tolist() == [1, 2]
+
+
 def test_fourteen_methods_over_eight_columns_stay_apart(drawn: list[Figure], tmp_path: Path) -> None:
     panels = {name: (RNG.random(14), np.full(14, 0.01)) for name in [*COLUMNS, "tail"]}
     path = tmp_path / "dots.png"

@@ -6,6 +6,7 @@ import math
 import re
 import statistics
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -263,9 +264,8 @@ def test_failed_runs_are_listed_with_their_error(tmp_path: Path) -> None:
     done = report(tmp_path)
     assert "OML" not in [row[""] for row in rows_of(table_of(done, "ucm-comparison", "csv"))]
     assert "Failed: OML, seed 0: the loss is &lt;nan&gt;." in page_of(done)
-    assert "Failed: OML, seed 0: the loss is <nan>." in table_of(done, "ucm-comparison", "md").read_text(
-        "utf-8"
-    )
+    markdown = table_of(done, "ucm-comparison", "md").read_text("utf-8")
+    assert r"Failed: OML, seed 0: the loss is \<nan>." in markdown
     assert "1 of 5 runs failed" in page_of(done)
 
 
@@ -290,10 +290,37 @@ def test_rows_with_a_title_of_their_own_keep_it_whatever_is_in_it(tmp_path: Path
     done = report(tmp_path)
     assert "&lt;b&gt;MARC&lt;/b&gt; 50 % | a_b &amp; $1" in page_of(done)
     assert "<b>MARC" not in page_of(done)
-    assert r"<b>MARC</b> 50 \% | a\_b \& \$1" in table_of(done, "ucm-comparison", "tex").read_text("utf-8")
-    assert r"50 % \| a\_b" in table_of(done, "ucm-comparison", "md").read_text("utf-8")
+    latex = table_of(done, "ucm-comparison", "tex").read_text("utf-8")
+    assert r"\textless{}/b\textgreater{} 50 \% \textbar{} a\_b \& \$1" in latex
+    assert r"\<b>MARC\</b> 50 % \| a\_b & \$1" in table_of(done, "ucm-comparison", "md").read_text("utf-8")
     last = rows_of(table_of(done, "ucm-comparison", "csv"))[-1]
     assert (last["group"], last[""]) == ("other settings", "<b>MARC</b> 50 % | a_b & $1")
+
+
+@pytest.mark.parametrize(
+    ("title", "latex", "markdown"),
+    [
+        ("[a](b)", "{[}a](b)", r"\[a\](b)"),  # \\ before a [ takes it for a length
+        ("*a*", "{*}a{*}", r"\*a\*"),
+        (r"a\|b", r"a\textbackslash{}\textbar{}b", r"a\\\|b"),
+        ("`a` $b$", r"`a` \$b\$", r"\`a\` \$b\$"),
+    ],
+)
+def test_titles_stay_what_they_are_in_latex_and_markdown(
+    title: str, latex: str, markdown: str, tmp_path: Path
+) -> None:
+    made_record("marc", 0, results=Results(tmp_path), method=title)
+    done = report(tmp_path)
+    assert f"\n{latex} & " in table_of(done, "ucm-comparison", "tex").read_text("utf-8")
+    assert f"\n| {markdown} | 1 |" in table_of(done, "ucm-comparison", "md").read_text("utf-8")
+
+
+def test_two_rows_with_one_name_are_both_ranked(tmp_path: Path) -> None:
+    made_record("marc", 0, 0.9, results=Results(tmp_path))
+    made_record("marc", 0, 0.2, results=Results(tmp_path), method="MARC")
+    assert "Best by mean rank over the seven columns: MARC (1.0), then MARC (2.0)." in page_of(
+        report(tmp_path)
+    )
 
 
 # ---- The paper and the ablations -----------------------------------------------------------------
@@ -392,6 +419,16 @@ def test_an_archive_that_is_there_is_shown(scenes: Path, tmp_path: Path) -> None
     assert "the median query by the mean nDCG@100 of these methods" in text
     assert "With the overlap the temperature of MARC falls." in text
     assert "With the overlap the temperature of Calibrated MARC (ours) rises." in text
+
+
+@pytest.mark.usefixtures("own_cache")
+def test_a_split_that_the_plan_brought_is_found(scenes: Path, tmp_path: Path) -> None:
+    results = made_on(scenes, tmp_path / "results")
+    brought = results.split_file("manifest").rename(tmp_path / "brought.json")
+    for record in results.records():
+        data = {**record.config["data"], "split": str(brought)}
+        results.save(replace(record, config={**record.config, "data": data}))
+    assert "manifest-influence.png" in {path.name for path in report(results.path).figures}
 
 
 def test_an_archive_that_is_not_there_is_left_out_with_a_word(written: Report) -> None:

@@ -88,7 +88,7 @@ def _draw_panel(
 
 def _draw_rings(axes: "Axes", names: Sequence[str], means: np.ndarray, chosen: Sequence[str] | None) -> None:
     if chosen is None:
-        places = [] if np.isnan(means).all() else [int(np.nanargmax(means))]
+        places = [] if np.isnan(means).all() else np.flatnonzero(means == np.nanmax(means)).tolist()
     else:
         places = [place for place, name in enumerate(names) if name in chosen]
     axes.plot(means[places], places, "o", markersize=11, markerfacecolor="none", color="black")

@@ -1,5 +1,6 @@
 """The comparison: losses x datasets x seeds, one record a run, only what is missing."""
 
+import shlex
 import sys
 import time
 from collections.abc import Iterable, Sequence
@@ -9,17 +10,18 @@ from pathlib import Path
 from marcir.checks import whole
 from marcir.config import Config
 from marcir.data.split import Split
-from marcir.errors import ConfigError
+from marcir.errors import ConfigError, DataError
 from marcir.files import cache_folder
+from marcir.stages.benchmarking.archive import trained_archive
 from marcir.stages.benchmarking.perform import failed, planned
 from marcir.stages.benchmarking.plan import Plan, Run, read_plan
-from marcir.stages.benchmarking.record import Record, Results
+from marcir.stages.benchmarking.record import COMPARISON, Record, Results
 from marcir.stages.benchmarking.workers import Outcome, perform_all
-from marcir.stages.data import open_archive
 from marcir.stages.data import split as draw_split_file
 from marcir.stages.tables import percent
 from marcir.stages.training.loop import SELECTED_BY
 from marcir.stages.training.reporter import duration
+from marcir.types import Embeddings
 
 
 @dataclass(frozen=True)
@@ -40,7 +42,8 @@ class Done:
 
     def __str__(self) -> str:
         text = f"{self.path}: {self.runs - len(self.failed)} of {self.runs} runs have scores, "
-        text += f"{self.trained} were trained now. Read them with: marcir report --results {self.path}"
+        folder = shlex.quote(str(self.path))
+        text += f"{self.trained} were trained now. Read them with: marcir report --results {folder}"
         lines = [f"FAILED {name}: {why}" for name, why in self.failed.items()]
         return "\n".join([*lines, text])
 
@@ -112,13 +115,20 @@ def _shared_split(base: Config, seed: int, results: Results) -> tuple[Path, Spli
     if data.root is None and data.name == "scenes":
         say(f"the scenes are in {cache_folder() / 'scenes'}")
     path = Path(data.split) if data.split is not None else results.split_file(data.name)
-    archive, _ = open_archive(data.name, data.root, data.labels)
+    archive, broken = trained_archive(data)
+    for problem in broken.values():
+        say(f"skipped {problem}")
     if not path.exists() and data.split is None:
         draw_split_file(data.name, data.root, path, data.labels, seed, data.method, data.on_broken)
     split = Split.load(path, archive)
+    if len(split.test) < 2:
+        raise DataError(
+            f"{path}: there are fewer than two test images, and nothing to score. Label more images, or give "
+            "a split."
+        )
     if data.split is None and split.seed != seed:
         raise ConfigError(
-            f"{path} was drawn with split_seed {split.seed}, now it is {seed}. Use another --results."
+            f"{path} was drawn with split_seed {split.seed}, now it is {seed}. Use another results folder."
         )
     return path, split
 
@@ -141,7 +151,7 @@ def _is_there(record: Record, results: Results) -> bool:
     if found.config_hash != record.config_hash:
         raise ConfigError(
             f"{results.path} holds {record.name} with other settings: {_difference(found, record)}. "
-            "Use another --results."
+            "Use another results folder."
         )
     return True
 
@@ -157,15 +167,25 @@ def _difference(found: Record, wanted: Record) -> str:
 
 def _reused(missing: Sequence[Record], results: Results) -> list[Record]:
     """Take over what another study has trained with the very same settings; what is left."""
-    if not missing or not results.path.joinpath("records").is_dir():
-        return list(missing)
-    done = {each.config_hash: each for each in results.records() if each.done}
+    if not missing:
+        return []
+    done = [each for each in results.records() if each.done]
+    compared = {each.config_hash: each for each in done if each.study == COMPARISON}
+    anywhere = {each.config_hash: each for each in done} | compared
     left = []
     for record in missing:
-        same = done.get(record.config_hash)
+        # Ablations leave no model, and a run of the comparison must have one, for search.
+        same = (compared if record.study == COMPARISON else anywhere).get(record.config_hash)
         if same is None:
             left.append(record)
             continue
         own = {"study": record.study, "method": record.method, "setting": record.setting}
-        results.save(replace(same, **own), results.vectors(same))  # type: ignore[arg-type]
+        results.save(replace(same, **own), _kept_vectors(same, results))  # type: ignore[arg-type]
     return left
+
+
+def _kept_vectors(record: Record, results: Results) -> Embeddings | None:
+    try:
+        return results.vectors(record)
+    except DataError:  # somebody removed them; the scores are there
+        return None

@@ -1,5 +1,6 @@
 """The demo: the whole way, from a generated archive to a search, with nothing but this command."""
 
+import shlex
 import sys
 import time
 from dataclasses import dataclass, replace
@@ -9,6 +10,7 @@ from marcir.checks import seed_number, whole
 from marcir.config import Config, LossConfig
 from marcir.data.scene_writing import write_scenes
 from marcir.data.split import Split
+from marcir.errors import TrainingError
 from marcir.stages.benchmark import perform_runs
 from marcir.stages.benchmarking.plan import Plan
 from marcir.stages.benchmarking.record import COMPARISON, Results, run_name
@@ -51,6 +53,7 @@ class Demo:
     seconds: float
 
     def __str__(self) -> str:
+        words = ["marcir", "serve", "--store", str(self.store), "--images", str(self.images)]
         return "\n".join(
             [
                 str(self.report),
@@ -60,7 +63,7 @@ class Demo:
                 f"{self.sheet}: the same as a picture",
                 "",
                 f"Done in {duration(self.seconds)}. Look at the archive in a browser with:",
-                f"    marcir serve --store {self.store} --images {self.images}",
+                f"    {shlex.join(words)}",
             ]
         )
 
@@ -110,7 +113,9 @@ def _train(archive: Path, results: Results, epochs: int, seed: int, started: flo
             print(f"without {loss}: {duration(spent)} are spent already", file=sys.stderr)
             return
         plan = Plan((base,), ((loss, LossConfig(loss)),), (seed,), seed)
-        perform_runs(plan.runs(), plan, results, jobs=1, tell=True)
+        done = perform_runs(plan.runs(), plan, results, jobs=1, tell=True)
+        for name, why in done.failed.items():
+            raise TrainingError(f"{name}: {why}. Started again, the demo tries it once more.")
 
 
 def _batch(archive: Path) -> int:

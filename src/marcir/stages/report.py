@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from marcir.errors import DataError
 from marcir.files import written_whole
 from marcir.stages.benchmarking.record import COMPARISON, Results
 from marcir.stages.reporting.ablation import ablation_table, study_title
@@ -62,7 +63,12 @@ def report(results: str | Path, out: str | Path | None = None) -> Report:
     """
     folder = Results(Path(results))
     out = Path(out) if out is not None else folder.path / "report"
-    found = studies(folder.records())
+    records = folder.records()
+    if not records:
+        raise DataError(
+            f"{folder.path}: no results. Make some with: marcir benchmark --results {folder.path}"
+        )
+    found = studies(records)
     blocks: list[Block] = [Heading("In short")]
     chapters: list[Block] = []
     for dataset, own in found.items():

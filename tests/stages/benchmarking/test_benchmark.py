@@ -2,8 +2,10 @@
 
 import json
 import os
+import shutil
 import signal
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -152,7 +154,7 @@ def test_other_settings_are_refused_with_the_one_that_differs(
     file.write_text(yaml.safe_dump({**plan, "train": {"epochs": 5, "batch_size": 20}}))
     assert main(["benchmark", "--config", str(file), "--results", str(unbroken)]) == 2
     said = capsys.readouterr().err
-    assert "train.epochs was 2, now it is 5. Use another --results." in said
+    assert "train.epochs was 2, now it is 5. Use another results folder." in said
     file.write_text(yaml.safe_dump({**plan, "split_seed": 7}))
     assert main(["benchmark", "--config", str(file), "--results", str(unbroken)]) == 2
     assert "split_seed 0, now it is 7" in capsys.readouterr().err
@@ -180,6 +182,119 @@ def test_ablations_take_over_what_was_trained_with_the_same_settings(
     assert taken.setting == {"anchor_frequency": "mean"}
     assert found["anchor-frequency/manifest-marc-anchor_frequency=min-seed0"].done
     assert not list((unbroken / "runs" / "anchor-frequency").glob("*"))
+
+
+def test_where_all_records_are_removed_all_runs_are_done_again(
+    plan: dict[str, object], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, results = tmp_path / "plan.yaml", tmp_path / "a folder with ünicode"
+    (results / "records" / "comparison").mkdir(parents=True)
+    file.write_text(yaml.safe_dump({**plan, "seeds": [0], "losses": ["marc"]}))
+    assert main(["benchmark", "--config", str(file), "--results", str(results)]) == 0
+    said = capsys.readouterr().out
+    assert "1 of 1 runs have scores, 1 were trained now" in said
+    assert f"marcir report --results '{results}'" in said
+
+
+def test_scores_are_taken_over_where_vectors_were_removed(
+    plan: dict[str, object], unbroken: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, results = tmp_path / "plan.yaml", tmp_path / "results"
+    shutil.copytree(unbroken / "records" / "comparison", results / "records" / "comparison")
+    shutil.copytree(unbroken / "splits", results / "splits")
+    file.write_text(yaml.safe_dump({**plan, "seeds": [0]}))
+    arguments = ["ablate", "--config", str(file), "--results", str(results), "--study", "anchor-frequency"]
+    assert main(arguments) == 0
+    assert "2 of 2 runs have scores, 1 were trained now" in capsys.readouterr().out
+
+
+def test_a_comparison_takes_nothing_over_from_ablations_which_leave_no_model(
+    plan: dict[str, object], unbroken: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, results = tmp_path / "plan.yaml", Results(tmp_path / "results")
+    shutil.copytree(unbroken / "splits", results.path / "splits")
+    trained = records(unbroken)["comparison/manifest-marc-seed0"]
+    results.save(replace(trained, study="tau-mode", setting={"tau_mode": "direct"}))
+    file.write_text(yaml.safe_dump({**plan, "seeds": [0], "losses": ["marc"]}))
+    assert main(["benchmark", "--config", str(file), "--results", str(results.path)]) == 0
+    assert "1 were trained now" in capsys.readouterr().out
+    assert (results.run_folder("comparison", "manifest-marc-seed0") / "model.safetensors").exists()
+
+
+def test_broken_images_are_skipped_where_the_plan_says_so(
+    plan: dict[str, object], archive: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, results, damaged = tmp_path / "plan.yaml", tmp_path / "results", tmp_path / "damaged"
+    shutil.copytree(archive, damaged)
+    (damaged / "images" / "000003.png").write_bytes(b"no image")
+    data = {"name": "manifest", "root": str(damaged), "size": 16, "on_broken": "skip"}
+    file.write_text(yaml.safe_dump({**plan, "datasets": [data], "seeds": [0], "losses": ["marc"]}))
+    for done in (0, 1):
+        assert main(["benchmark", "--config", str(file), "--results", str(results)]) == 0
+        told = capsys.readouterr().err
+        assert f"1 runs, {done} of them are done" in told
+        assert "skipped" in told
+        assert "000003.png" in told
+    assert main(["report", "--results", str(results)]) == 0
+    assert (results / "report" / "figures" / "manifest-influence.png").exists()
+
+
+def test_an_archive_without_test_images_is_refused_before_anything_is_trained(
+    plan: dict[str, object], archive: Path, unbroken: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, split = tmp_path / "plan.yaml", tmp_path / "split.json"
+    drawn = json.loads((unbroken / "splits" / "manifest.json").read_text())
+    split.write_text(json.dumps({**drawn, "train": drawn["train"] + drawn["test"], "test": []}))
+    data = {"name": "manifest", "root": str(archive), "size": 16, "split": str(split)}
+    file.write_text(yaml.safe_dump({**plan, "datasets": [data]}))
+    assert main(["benchmark", "--config", str(file), "--results", str(tmp_path / "r")]) == 2
+    assert "split.json: there are fewer than two test images" in capsys.readouterr().err
+
+
+def test_two_benchmarks_of_one_results_folder_wait_for_each_other(
+    plan: dict[str, object], cache: Path, tmp_path: Path
+) -> None:
+    file, results = tmp_path / "plan.yaml", tmp_path / "shared"
+    train = {"epochs": 10, "batch_size": 20}
+    file.write_text(yaml.safe_dump({**plan, "seeds": [0], "losses": ["mulsupcon", "marc"], "train": train}))
+    both = [start("benchmark", file, results, cache) for _ in range(2)]
+    for each in both:
+        out, heard = each.communicate(timeout=300)
+        assert each.returncode == 0, heard
+        assert "2 of 2 runs have scores" in out
+
+
+def test_ctrl_c_reaches_every_run_at_once(plan: dict[str, object], cache: Path, tmp_path: Path) -> None:
+    file, results = tmp_path / "plan.yaml", tmp_path / "at-once"
+    train = {"epochs": 100_000, "batch_size": 20}
+    file.write_text(yaml.safe_dump({**plan, "seeds": [0], "losses": ["mulsupcon", "marc"], "train": train}))
+    running = start("benchmark", file, results, cache, "--jobs", "2")
+    deadline = time.monotonic() + 60
+    while len(list(results.glob("runs/*/*/history.csv"))) < 2:
+        assert time.monotonic() < deadline, "the runs do not begin"
+        time.sleep(0.05)  # polling another process
+    first, second = sorted(workers_of(results))
+    os.kill(first, signal.SIGSTOP)  # it takes its time to save itself
+    running.send_signal(signal.SIGINT)
+    try:
+        while second in workers_of(results):
+            assert time.monotonic() < deadline, "the second run was not told"
+            time.sleep(0.05)
+    finally:
+        os.kill(first, signal.SIGCONT)
+        _, heard = running.communicate(timeout=60)
+    assert (running.returncode, heard.splitlines()[-1]) == (130, "marcir: stopped.")
+    assert not workers_of(results)
+
+
+def test_files_of_the_users_folder_are_not_taken_for_modules(
+    plan: dict[str, object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "queue.py").write_text("raise SystemExit('this is not the queue')")
+    file = tmp_path / "plan.yaml"
+    file.write_text(yaml.safe_dump({**plan, "seeds": [0], "losses": ["marc"]}))
+    monkeypatch.chdir(tmp_path)
+    assert main(["benchmark", "--config", "plan.yaml", "--results", "results"]) == 0
 
 
 @pytest.mark.parametrize(

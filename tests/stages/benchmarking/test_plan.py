@@ -57,6 +57,20 @@ def test_paths_may_hold_environment_variables(tmp_path: Path, monkeypatch: pytes
         ({"datasets": [{"name": "ucm", "root": "$NOT_SET/x"}]}, "environment variable NOT_SET is not set"),
         ({"train": {"epochs": 0}}, "train.epochs = 0"),
         ({"encoder": 3}, "encoder: expected settings"),
+        ({"seeds": [1, 2, 1]}, "seeds: '1' stands twice"),
+        ({"losses": [{"name": "marc", "title": "a/b"}, {"name": "oml", "title": "A b"}]}, "stands twice"),
+        ({"losses": [{"name": "mulsupcon", "title": "MARC"}]}, "the title 'MARC' is that of a loss"),
+        ({"losses": [{"name": "marc", "alpha": 1, "title": "marc"}]}, "the title 'marc' is that of a loss"),
+        ({"losses": [{"name": "marc", "alpha": "high"}]}, "alpha = 'high': must be a finite number"),
+        ({"losses": [{"name": "marc", "plr": "no"}]}, "plr = 'no': must be True or False"),
+        ({"train": {"seed": 5}}, "train.seed: every seed of `seeds` takes its place"),
+        ({"train": {"schedule": "steps"}}, "train.schedule = 'steps': unknown. Did you mean 'step'?"),
+        ({"train": {1: 2}}, "train: expected names of settings, found 1"),
+        ({"encoder": {"frozen": "no"}}, "encoder.frozen = 'no': must be True or False"),
+        ({"encoder": {"weights": True}}, "encoder.weights = True: must be a text"),
+        ({"datasets": [{"name": "ucm", "root": 5}]}, "data.root = 5: must be a text. Put it into quotes."),
+        ({"datasets": [{"name": "ucm", "cache": "on"}]}, "data.cache = 'on': unknown"),
+        ({"datasets": [{1: 2}]}, "datasets: expected names of settings, found 1"),
         ("[1, 2]", "expected sections"),
     ],
 )
@@ -71,6 +85,27 @@ def test_mistakes_in_a_plan_are_named(content: Any, said: str, tmp_path: Path) -
 def test_the_plans_of_the_project_can_be_read(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MARCIR_SHARED", "/shared")
     assert read_plan(file).losses
+
+
+def test_numbers_that_yaml_takes_for_texts_or_whole_are_numbers(tmp_path: Path) -> None:
+    losses = [{"name": "marc", "alpha": "5e-1", "beta": 1}]
+    plan = read_plan(written(tmp_path, {"train": {"lr": "1e-2"}, "losses": losses}))
+    assert plan.bases[0].train.lr == 0.01
+    assert repr(plan.losses[0][1].options) == "{'alpha': 0.5, 'beta': 1.0}"
+
+
+def test_a_title_becomes_one_line(tmp_path: Path) -> None:
+    plan = read_plan(written(tmp_path, {"losses": [{"name": "marc", "title": "two\n\n lines"}, "oml"]}))
+    assert [title for title, _ in plan.losses] == ["two lines", "oml"]
+
+
+@pytest.mark.parametrize("letter", ["x", "長"])
+def test_runs_with_a_long_title_have_a_file_each(letter: str, tmp_path: Path) -> None:
+    losses = [{"name": "marc", "title": letter * 200}, {"name": "oml", "title": letter * 201}]
+    runs = list(read_plan(written(tmp_path, {"losses": losses, "seeds": [0, 1]})).runs())
+    assert len({run.name for run in runs}) == 4
+    for run in runs:
+        (tmp_path / f"{run.name}.json").touch()
 
 
 def test_the_hash_follows_what_is_learned_and_not_where_things_lie(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """One run of a plan, from its settings to its record."""
 
+import hashlib
 import platform
 import shutil
 import time
@@ -8,12 +9,13 @@ from importlib.metadata import version
 from pathlib import Path
 
 import torch
+from filelock import FileLock
 
 import marcir
 from marcir.catalog import METRICS
 from marcir.config import Config
 from marcir.errors import ConfigError, MarcirError
-from marcir.files import reason
+from marcir.files import cache_folder, reason
 from marcir.losses import MultiLabelLoss
 from marcir.metrics.scores import Scores
 from marcir.stages.benchmarking.plan import Run, config_hash
@@ -42,20 +44,37 @@ def planned(run: Run, split_checksum: str) -> Record:
 def perform(record: Record, results: Results, quiet: bool = True) -> Record:
     """Train and score one run, or go on with it, and write its record; what goes wrong is recorded, too.
 
+    Where another process is at the same run, it waits and takes what that one recorded.
+
     Raises:
         KeyboardInterrupt: After Ctrl-C, when everything is saved.
     """
     folder = results.run_folder(record.study, record.name)
     try:
-        trained = train_run(Config.of(record.config, str(folder)), quiet)
-        done = _recorded(record, trained)
-        vectors = None if trained is None or trained.tested is None else trained.tested.images.embeddings
-        results.save(done, vectors)
+        with _alone(folder):
+            found = results.load(record.study, record.name)
+            if found is not None and found.done and found.config_hash == record.config_hash:
+                return found
+            return _performed(record, results, folder, quiet)
     except Exception as error:  # whatever it is, the other runs go on
         kind = "" if isinstance(error, MarcirError) else f"{type(error).__name__}: "
         done = failed(record, kind + reason(error))
         results.save(done)
         return done
+
+
+def _alone(folder: Path) -> FileLock:
+    """Keeps other benchmarks with the same results folder out of a run."""
+    locks = cache_folder() / "locks"
+    locks.mkdir(parents=True, exist_ok=True)
+    return FileLock(locks / f"run-{hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:24]}.lock")
+
+
+def _performed(record: Record, results: Results, folder: Path, quiet: bool) -> Record:
+    trained = train_run(Config.of(record.config, str(folder)), quiet)
+    done = _recorded(record, trained)
+    vectors = None if trained is None or trained.tested is None else trained.tested.images.embeddings
+    results.save(done, vectors)
     _tidy(folder, record.study)
     return done
 

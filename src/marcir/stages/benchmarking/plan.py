@@ -13,7 +13,8 @@ from marcir.catalog import LOSSES, loss_options
 from marcir.checks import seed_number
 from marcir.config import Config, LossConfig, read_yaml
 from marcir.errors import ConfigError, did_you_mean
-from marcir.stages.benchmarking.record import COMPARISON, run_name
+from marcir.stages.benchmarking.record import COMPARISON, run_name, slug
+from marcir.stages.benchmarking.settings import checked_options, checked_section
 from marcir.stages.train import effective
 from marcir.stages.training.model_folder import NEUTRAL
 
@@ -87,7 +88,7 @@ def read_plan(path: str | Path) -> Plan:
         return Plan(
             tuple(_base(data, content) for data in _datasets(content)),
             _losses(content.get("losses", "all")),
-            tuple(seed_number(seed) for seed in _list(content.get("seeds", [0]), "seeds")),
+            _seeds(content.get("seeds", [0])),
             seed_number(content.get("split_seed", 0)),
         )
     except (ConfigError, TypeError) as error:
@@ -97,18 +98,26 @@ def read_plan(path: str | Path) -> Plan:
 def _datasets(content: Mapping[str, Any]) -> list[dict[str, Any]]:
     listed = _list(content.get("datasets", [{"name": "scenes"}]), "datasets")
     found = [{"name": each} if isinstance(each, str) else dict(_mapping(each, "datasets")) for each in listed]
-    names = [each.get("name", "scenes") for each in found]
-    double = next((name for name in names if names.count(name) > 1), None)
-    if double is not None:
-        raise ConfigError(f"datasets: '{double}' stands twice. Give each a results folder of its own.")
+    names = [str(each.get("name", "scenes")) for each in found]
+    _refuse_twice("datasets", names, "Give each a results folder of its own")
     return found
 
 
+def _seeds(given: Any) -> tuple[int, ...]:
+    seeds = tuple(seed_number(seed) for seed in _list(given, "seeds"))
+    _refuse_twice("seeds", list(map(str, seeds)), "Remove one of them")
+    return seeds
+
+
 def _base(data: dict[str, Any], content: Mapping[str, Any]) -> Config:
-    encoder = dict(_mapping(content.get("encoder") or {}, "encoder"))
-    for settings in (data, encoder):
+    sections = {"data": data} | {
+        name: dict(_mapping(content.get(name) or {}, name)) for name in ("encoder", "train")
+    }
+    if "seed" in sections["train"]:
+        raise ConfigError("train.seed: every seed of `seeds` takes its place. Set seeds.")
+    for settings in (data, sections["encoder"]):
         settings |= {name: _expanded(value) for name, value in settings.items() if isinstance(value, str)}
-    return Config.of({"data": data, "encoder": encoder, "train": content.get("train") or {}})
+    return Config.of({name: checked_section(name, settings) for name, settings in sections.items()})
 
 
 def _expanded(value: str) -> str:
@@ -124,10 +133,7 @@ def _expanded(value: str) -> str:
 
 def _losses(given: Any) -> tuple[tuple[str, LossConfig], ...]:
     found = [_loss(each) for each in (LOSSES if given == "all" else _list(given, "losses"))]
-    titles = [title for title, _ in found]
-    double = next((title for title in titles if titles.count(title) > 1), None)
-    if double is not None:
-        raise ConfigError(f"losses: '{double}' stands twice. Give one of them another title.")
+    _refuse_twice("losses", [title for title, _ in found], "Give one of them another title")
     return tuple(found)
 
 
@@ -143,7 +149,18 @@ def _loss(given: Any) -> tuple[str, LossConfig]:
                 f"losses: '{name}' has no option '{option}'. {did_you_mean(str(option), known)}"
             )
     varied = ", ".join(f"{option} {value}" for option, value in options.items())
-    return str(title or (f"{name} ({varied})" if varied else name)), LossConfig(name, options)
+    title = " ".join(str(title or "").split()) or (f"{name} ({varied})" if varied else name)
+    if slug(title).lower() in LOSSES and (title != name or options):
+        raise ConfigError(f"losses: the title '{title}' is that of a loss with its defaults. Give another.")
+    return title, LossConfig(name, checked_options(options, known))
+
+
+def _refuse_twice(key: str, names: Sequence[str], advice: str) -> None:
+    """Refuse names that are one as names of files."""
+    files = [slug(name).lower() for name in names]
+    for place, name in enumerate(names):
+        if files[place] in files[:place]:
+            raise ConfigError(f"{key}: '{name}' stands twice, or nearly so. {advice}.")
 
 
 def _list(given: Any, key: str) -> Sequence[Any]:
@@ -155,6 +172,9 @@ def _list(given: Any, key: str) -> Sequence[Any]:
 def _mapping(given: Any, key: str) -> Mapping[str, Any]:
     if not isinstance(given, Mapping):
         raise ConfigError(f"{key}: expected settings, such as {{name: ...}}, found {given!r}.")
+    wrong = next((name for name in given if not isinstance(name, str)), None)
+    if wrong is not None:
+        raise ConfigError(f"{key}: expected names of settings, found {wrong!r}.")
     return given
 
 

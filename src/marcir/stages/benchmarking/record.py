@@ -1,5 +1,6 @@
 """What a finished run leaves in the results folder: one JSON file, and the vectors of its test images."""
 
+import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
@@ -13,6 +14,7 @@ from marcir.types import Embeddings
 
 FORMAT = 1
 COMPARISON = "comparison"  # the study that `marcir benchmark` makes
+_BYTES, _CUT = 150, 120  # of a file name: the most, and what is kept of one that has more
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,13 +85,17 @@ def run_name(dataset: str, method: str, setting: Mapping[str, Any], seed: int) -
 
 
 def slug(text: str) -> str:
-    """A text that can be a file name everywhere.
+    """A text that can be a file name everywhere; texts that differ in letters and digits stay different.
 
     >>> slug("MARC, alpha = 0.5/β")
     'MARC-alpha-=-0.5-β'
     """
     kept = "".join(letter if letter.isalnum() or letter in "=.+_-" else " " for letter in text)
-    return "-".join(kept.split())[:150]
+    name = "-".join(kept.split())
+    if len(name.encode()) <= _BYTES:
+        return name
+    start = name.encode()[:_CUT].decode(errors="ignore")
+    return f"{start}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"  # what was cut still counts
 
 
 @dataclass(frozen=True)
@@ -137,14 +143,9 @@ class Results:
         """All records, in the order of their files.
 
         Raises:
-            DataError: For a folder without any, and for a file that is no record.
+            DataError: For a file that is no record.
         """
-        files = sorted(self.path.glob("records/*/*.json"))
-        if not files:
-            raise DataError(
-                f"{self.path}: no results. Make some with: marcir benchmark --results {self.path}"
-            )
-        return [read_record(path) for path in files]
+        return [read_record(path) for path in sorted(self.path.glob("records/*/*.json"))]
 
     def vectors(self, record: Record) -> Embeddings:
         """The vectors of a run's test images."""

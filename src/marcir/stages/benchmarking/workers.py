@@ -42,9 +42,10 @@ class Worker:
     """
 
     def __init__(self, results: Results, threads: int, tell: bool) -> None:
+        # -P: files of the folder that the user is in, such as a queue.py, are not taken for modules.
         environment = {"OMP_NUM_THREADS": str(threads), **os.environ}
         process = subprocess.Popen(  # noqa: S603  our own module
-            [sys.executable, "-m", _WORKER, str(results.path), *(["tell"] if tell else [])],
+            [sys.executable, "-P", "-m", _WORKER, str(results.path), *(["tell"] if tell else [])],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -74,8 +75,11 @@ class Worker:
         self._gone()
 
     def interrupt(self) -> None:
-        """Let one that is at work save itself and end."""
+        """Ask one that is at work to save itself and end."""
         self._process.send_signal(signal.SIGINT)
+
+    def wait(self) -> None:
+        """Wait until one that was interrupted has ended."""
         try:
             self._process.wait(_PATIENCE)
         except subprocess.TimeoutExpired:
@@ -118,6 +122,9 @@ def perform_all(
                     worker.close()
                 yield outcome
     finally:
-        for key in list(at_work.get_map().values()):
-            key.data.interrupt()
+        left: list[Worker] = [key.data for key in at_work.get_map().values()]
+        for each in left:  # all at once: what comes a second after a terminal's Ctrl-C is a second Ctrl-C
+            each.interrupt()
+        for each in left:
+            each.wait()
         at_work.close()

@@ -37,8 +37,11 @@ def ablation_table(study: Study) -> Table:
             Line((Cell(loss), Cell(value), Cell("-"), Cell("-"), *cells), paper_heading(study.dataset))
             for loss, value, cells in paper_pretraining(study.dataset)
         ]
+    marked = f"chosen: the best validation {CHOSEN_BY} of a method."
+    if not any(row.validation.seeds for row in study.done):
+        marked = "Nothing was chosen: there are no validation images."
     notes = [
-        f"chosen: the best validation {CHOSEN_BY} of a method. {seeds_note(study)}",
+        f"{marked} {seeds_note(study)}",
         *sentences(study),
         *failures(study),
     ]

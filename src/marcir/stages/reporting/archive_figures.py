@@ -6,12 +6,14 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from marcir.config import Config
 from marcir.data.archive import Archive
 from marcir.data.split import Split
 from marcir.errors import DataError, MarcirError
 from marcir.figures.retrieval_sheet import SheetHit, SheetRow, draw_retrieval_sheet
 from marcir.files import cache_folder
 from marcir.metrics.ranking import rank
+from marcir.stages.benchmarking.archive import trained_archive
 from marcir.stages.benchmarking.record import Record, Results
 from marcir.stages.data import open_archive, show
 from marcir.stages.reporting.comparison_figures import looked_at, rare_label, vectors_of
@@ -33,7 +35,7 @@ def draw_archive(study: Study, results: Results, folder: Path) -> list[Block]:
         return [Sentences((f"Pictures of images and the influence of pairs are left out: {error}",))]
     parts: dict[str, Callable[[], list[Figure]]] = {
         "What queries find": lambda: _sheets(study, results, archive, folder),
-        "The influence of pairs": lambda: _influence(study, results, archive, folder),
+        "The influence of pairs": lambda: _influence(study, results, folder),
         "Augmented images": lambda: _samples(study, record, folder),
     }
     drawn: list[Block] = []
@@ -128,9 +130,13 @@ def _pixels(archive: Archive, image: str) -> np.ndarray:
     return archive.read(archive.position_of[image])
 
 
-def _influence(study: Study, results: Results, archive: Archive, folder: Path) -> list[Figure]:
+def _influence(study: Study, results: Results, folder: Path) -> list[Figure]:
     """How strongly pairs pull, by the labels of the training images."""
-    file = results.split_file(study.dataset)
+    data = Config.of(study.records[0].config).data
+    file = results.split_file(study.dataset)  # also where the folder was moved
+    if not file.exists() and data.split is not None:
+        file = Path(data.split)  # the plan brought its own
+    archive, _ = trained_archive(data)
     split = Split.load(file, archive)
     if split.checksum != study.records[0].split_checksum:
         raise DataError(f"{file} is not the split of these runs.")

@@ -58,13 +58,12 @@ def _what(study: Study) -> str:
 
 
 def _winners(rows: Sequence[Row]) -> Iterator[str]:
-    ranks = dict(zip((row.name for row in rows), mean_ranks(rows), strict=True))
-    order = sorted(ranks, key=lambda name: ranks[name])
-    if len(order) == 1:
-        yield f"One method alone: {order[0]}. There is nothing to compare it with."
+    ranked = sorted(zip(mean_ranks(rows), rows, strict=True), key=lambda each: each[0])
+    if len(ranked) == 1:
+        yield f"One method alone: {rows[0].name}. There is nothing to compare it with."
         return
-    then = " and ".join(f"{name} ({ranks[name]:.1f})" for name in order[1:3])
-    yield f"Best by mean rank over the seven columns: {order[0]} ({ranks[order[0]]:.1f}), then {then}."
+    winner, *others = (f"{row.name} ({rank:.1f})" for rank, row in ranked[:3])
+    yield f"Best by mean rank over the seven columns: {winner}, then {' and '.join(others)}."
     for what in (CHOSEN_BY, "tail"):
         best, second = sorted(rows, key=lambda row: -_or_low(_spread(row, what).mean))[:2]
         first, next_ = _spread(best, what), _spread(second, what)

@@ -4,6 +4,7 @@ import csv
 import html
 import io
 import math
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
@@ -68,9 +69,10 @@ class Table:
         rows = [list(self.columns)]
         for heading, line in self._with_headings():
             if heading:
-                rows.append([f"*{heading}*", *[""] * (len(self.columns) - 1)])
+                rows.append([f"*{_markdown(heading)}*", *[""] * (len(self.columns) - 1)])
             rows.append([_starred(cell) for cell in line.cells])
-        return "\n\n".join([f"### {self.title}", markdown(rows), *self.notes]) + "\n"
+        notes = [_markdown(" ".join(note.split())) for note in self.notes]
+        return "\n\n".join([f"### {_markdown(self.title)}", markdown(rows), *notes]) + "\n"
 
     def latex(self) -> str:
         """A booktabs tabular."""
@@ -172,16 +174,22 @@ def _plain(cell: Cell) -> str:
     return around.get(cell.mark, "{}  ").format(cell.text)
 
 
+def _markdown(text: str) -> str:
+    """Text in which Markdown sees no marks, links, formulas or HTML."""
+    return re.sub(r"([\\`*_<\[\]$~])", r"\\\1", text)
+
+
 def _starred(cell: Cell) -> str:
-    text = cell.text.replace("_", r"\_").replace("*", r"\*")
     around = {"best": "**{}**", "second": "_{}_", "chosen": "{} (chosen)"}
-    return around.get(cell.mark, "{}").format(text)
+    return around.get(cell.mark, "{}").format(_markdown(cell.text))
 
 
 def _tex(text: str) -> str:
     special = {
         "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{",
         "}": r"\}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "±": r"$\pm$",
+        "<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}",
+        "[": "{[}", "*": "{*}",  # at the start of a line they would belong to the \\ before it
     }  # fmt: skip
     return "".join(special.get(letter, letter) for letter in text)
 
