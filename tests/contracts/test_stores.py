@@ -416,6 +416,12 @@ def test_an_id_that_is_missing_is_named_with_the_nearest(make: Factory) -> None:
         store.get(["forest/tree_01.png", "harbor/ship_01.png"])
 
 
+def test_the_nearest_is_found_among_very_many_ids(make: Factory) -> None:
+    store = make([row(f"forest/{place:04}.png") for place in range(3000)])
+    with pytest.raises(StoreError, match="Did you mean 'forest/2900.png'?"):
+        store.get(["forest/2900.tif"])
+
+
 def test_adding_an_id_again_replaces_its_row(make: Factory) -> None:
     store = make(some())
     store.add([row("a", unit(0, 0, 1, 0), "new"), row("f", unit(0, 0, 1, 0), "new")])

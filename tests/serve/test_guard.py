@@ -182,6 +182,33 @@ def test_a_session_needs_the_right_token(guarded_server: Server) -> None:
     assert session(guarded_server, "x" * 2000).status == 422
 
 
+@pytest.mark.parametrize("body", [b"", b"[[", b"[" * 9000, b"no JSON", b'{"token": "x", "more": 1}', b"\xff"])
+def test_a_session_that_is_no_json_with_a_token_is_refused(guarded_server: Server, body: bytes) -> None:
+    kind = {"Content-Type": "application/json"}
+    reply = guarded_server.ask("/api/session", method="POST", body=body, headers=kind)
+    assert reply.status == 422
+    assert reply.error == 'the body must be JSON with the token alone: {"token": "..."}.'
+
+
+def test_strangers_cannot_fill_the_memory_with_a_session(guarded_server: Server) -> None:
+    connection = guarded_server.connect()
+    parts = (bytes(2**16) for _ in range(64))
+    connection.request(
+        "POST", "/api/session", parts, {"Content-Type": "application/json"}, encode_chunked=True
+    )
+    reply = connection.getresponse()
+    assert (reply.status, b"16 KiB" in reply.read()) == (413, True)
+    connection.close()
+
+
+def test_a_session_that_does_not_come_is_told_408(impatient: Server) -> None:
+    parts = urlsplit(impatient.url)
+    head = b"POST /api/session HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    with socket.create_connection((parts.hostname, parts.port), timeout=60) as connection:
+        connection.sendall(head + b"Content-Length: 100\r\n\r\n{")
+        assert connection.makefile("rb").read().startswith(b"HTTP/1.1 408 ")
+
+
 def test_a_session_can_be_ended(guarded_server: Server) -> None:
     reply = without_token(guarded_server, "/api/session", "DELETE")
     assert reply.status == 204

@@ -3,18 +3,21 @@
 import io
 import re
 import shutil
+import socket
+import struct
+from contextlib import suppress
 from pathlib import Path
-from urllib.parse import unquote
+from urllib.parse import unquote, urlsplit
 
 import numpy as np
 import pytest
 import tifffile
 from PIL import Image
 
-from marcir.errors import MissingImageError
-from marcir.serve.originals import Originals
+from marcir.errors import BrokenImageError, MissingImageError
+from marcir.serve.originals import Originals, as_png
 from serve.hostile_archive import OUTSIDE
-from serve.server_process import Server
+from serve.server_process import Server, until
 from serve.small_archive import NASTY
 
 FIRST = "images/000000.png"
@@ -67,6 +70,42 @@ def test_without_a_folder_no_files_are_shown(guarded_server: Server) -> None:
     status, text = guarded_server.refusal("/api/original", id=FIRST)
     assert (status, text) == (404, "the service was started without --images and shows no files.")
     assert guarded_server.ask("/api/thumbnail", {"id": FIRST}).status == 200
+
+
+# ---- What is closed again ------------------------------------------------------------------------
+
+
+def open_files(server: Server) -> list[Path]:
+    """Files of the archive that the service has open."""
+    found = []
+    for each in Path(f"/proc/{server.process.pid}/fd").iterdir():
+        with suppress(FileNotFoundError):  # closed meanwhile
+            found.append(each.readlink())
+    return [path for path in found if path.is_relative_to(server.images.resolve())]
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="open files are told by /proc alone")
+def test_a_file_that_nobody_waits_for_any_more_is_closed(server: Server) -> None:
+    parts = urlsplit(server.url)
+    request = f"GET /api/original?id={FIRST} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()
+    for _ in range(20):
+        with socket.create_connection((parts.hostname, parts.port), timeout=60) as connection:
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            connection.sendall(request)
+        assert server.ask("/api/original", {"id": FIRST}).status == 200
+    until(lambda: not open_files(server), "the service closes all files")
+
+
+def test_closing_twice_closes_nothing_else(tmp_path: Path) -> None:
+    (tmp_path / "broken.tif").write_bytes(b"II*\0" + bytes(100))
+    Image.new("RGB", (2, 2)).save(tmp_path / "a.png")
+    originals = Originals(tmp_path)
+    broken = originals.open("broken.tif")
+    with pytest.raises(BrokenImageError):
+        as_png(broken, "broken.tif")
+    other = originals.open("a.png")  # by the number that the first one had
+    broken.close()
+    assert b"".join(other.chunks()) == (tmp_path / "a.png").read_bytes()
 
 
 # ---- What can never be read ----------------------------------------------------------------------

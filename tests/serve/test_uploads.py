@@ -115,6 +115,15 @@ def test_a_form_without_one_image_is_refused(server: Server, broken: tuple[bytes
     assert "image" in reply.error
 
 
+def test_a_form_of_very_many_parts_is_refused_at_its_first(server: Server) -> None:
+    body, headers = form(NOISE)
+    field = b'--b0undary\r\nContent-Disposition: form-data; name="a"\r\n\r\n\r\n'
+    begun = time.monotonic()
+    reply = server.ask("/api/embed", method="POST", body=500_000 * field + body, headers=headers)
+    assert (reply.status, "nothing else" in reply.error) == (422, True)
+    assert time.monotonic() - begun < 5
+
+
 def bomb(side: int) -> bytes:
     """A PNG that says it is large, of a few bytes."""
 

@@ -4,9 +4,9 @@ import io
 import os
 import stat
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 from urllib.parse import quote
 
 import numpy as np
@@ -30,30 +30,29 @@ _LARGEST_SIDE = 2048  # of a picture that is made for a browser
 
 @dataclass(frozen=True)
 class OpenFile:
-    """A file that was opened.
+    """A file that was opened; closed by `chunks` or `close`, as often as one likes.
 
     Attributes:
-        descriptor: Of the open file.
+        content: The open file.
         size: In bytes.
         kind: Its type, by its content; image/tiff where no browser shows it.
         tag: Changes with the file.
     """
 
-    descriptor: int
+    content: BinaryIO
     size: int
     kind: str
     tag: str
 
     def chunks(self) -> Iterator[bytes]:
         """Its bytes; it is closed at the end."""
-        with os.fdopen(self.descriptor, "rb") as file:
-            while part := file.read(_CHUNK):
+        with self.content:
+            while part := self.content.read(_CHUNK):
                 yield part
 
     def close(self) -> None:
-        """Where its bytes are not wanted."""
-        with suppress(OSError):
-            os.close(self.descriptor)
+        """Where its bytes are not wanted, or not all of them."""
+        self.content.close()
 
 
 class Originals:
@@ -86,11 +85,11 @@ class Originals:
             kind = _kind(os.pread(descriptor, 16, 0)) if stat.S_ISREG(status.st_mode) else None
             if kind is None:
                 raise absent
+            tag = f"{status.st_mtime_ns:x}-{status.st_size:x}-{status.st_ino:x}"
+            return OpenFile(os.fdopen(descriptor, "rb"), status.st_size, kind, tag)
         except BaseException:
             os.close(descriptor)
             raise
-        tag = f"{status.st_mtime_ns:x}-{status.st_size:x}-{status.st_ino:x}"
-        return OpenFile(descriptor, status.st_size, kind, tag)
 
 
 def _kind(start: bytes) -> str | None:

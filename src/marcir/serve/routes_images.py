@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 from marcir.errors import MissingImageError
 from marcir.serve.answers import Image
@@ -66,9 +67,9 @@ def image_routes(service: Service) -> APIRouter:
                 return known
             if asked.download:
                 headers = {**kept(tag), "Content-Disposition": attachment(asked.id)}
-                return streamed(file, "application/octet-stream", headers)
+                return FileReply(file, "application/octet-stream", headers)
             if file.kind != "image/tiff":
-                return streamed(file, file.kind, kept(tag))
+                return FileReply(file, file.kind, kept(tag))
             return Response(
                 await service.painters.run(as_png, file, asked.id), media_type="image/png", headers=kept(tag)
             )
@@ -96,8 +97,23 @@ def unchanged(request: Request, tag: str, headers: dict[str, str] | None = None)
     return Response(status_code=304, headers=headers or kept(tag)) if tag in given else None
 
 
-def streamed(file: OpenFile, kind: str, headers: dict[str, str]) -> Response:
-    """A file, a part at a time."""
-    return StreamingResponse(
-        file.chunks(), media_type=kind, headers={**headers, "Content-Length": str(file.size)}
-    )
+class FileReply(StreamingResponse):
+    """A file, a part at a time; closed also where nobody waits for it any more.
+
+    Args:
+        file: What is sent.
+        kind: Its media type.
+        headers: More headers.
+    """
+
+    def __init__(self, file: OpenFile, kind: str, headers: dict[str, str]) -> None:
+        length = {"Content-Length": str(file.size)}
+        super().__init__(file.chunks(), media_type=kind, headers={**headers, **length})
+        self._file = file
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send it."""
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._file.close()

@@ -2,9 +2,10 @@
 
 import hashlib
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
+from pydantic import ValidationError
 
 from marcir.serve.answers import Credentials, Health
 from marcir.serve.parameters import NoParameters
@@ -14,6 +15,7 @@ from marcir.serve.routes_images import unchanged
 from marcir.serve.service import Service
 from marcir.serve.sessions import COOKIE, Sessions
 from marcir.serve.settings import SESSION_SECONDS
+from marcir.serve.uploads import small_body
 
 PAGE = Path(__file__).parent / "page"
 _TYPES = {
@@ -26,6 +28,13 @@ _TYPES = {
     ".ico": "image/x-icon",
     ".woff2": "font/woff2",
     ".webmanifest": "application/manifest+json",
+}
+# Read by ourselves: FastAPI would wait for a body without end, from anybody.
+_SESSION: dict[str, Any] = {
+    "requestBody": {
+        "required": True,
+        "content": {"application/json": {"schema": Credentials.model_json_schema()}},
+    }
 }
 
 
@@ -49,12 +58,14 @@ def page_routes(service: Service) -> APIRouter:
     @routes.post(
         "/api/session",
         status_code=204,
-        responses=refused(401, 422),
+        responses=refused(401, 408, 413, 422),
         operation_id="begin_session",
         tags=["service"],
+        openapi_extra=_SESSION,
     )
-    async def begin_session(request: Request, given: Credentials) -> Response:
+    async def begin_session(request: Request) -> Response:
         """Give the token once for a cookie, so that a browser's pictures need no header."""
+        given = credentials(request, await small_body(request))
         response = Response(status_code=204)
         if sessions is None:
             return response
@@ -88,6 +99,16 @@ def page_routes(service: Service) -> APIRouter:
         return page_file(request, name)
 
     return routes
+
+
+def credentials(request: Request, body: bytes) -> Credentials:
+    """The token in a body that was received."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    try:
+        return Credentials.model_validate_json(body if kind == "application/json" else b"")
+    except ValidationError:
+        text = 'the body must be JSON with the token alone: {"token": "..."}.'
+        raise Refusal(422, text) from None
 
 
 def page_file(request: Request, name: str) -> Response:

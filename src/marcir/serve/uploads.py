@@ -1,7 +1,7 @@
 """Images that are sent to us: received with limits of bytes and time, kept in memory alone."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 
 from fastapi import Request
@@ -14,6 +14,7 @@ from marcir.serve.problems import Refusal, busy
 from marcir.serve.settings import IDLE_SECONDS, MAX_UPLOAD_BYTES, UPLOAD_SECONDS, UPLOADS_IN_MEMORY
 
 _FORM_BYTES = 64 * 1024  # of a form around its image
+_SMALL_BYTES = 16 * 1024  # of a body that is no image
 _DRAIN_SECONDS = 2.0  # that a sender of something that we refuse has to finish
 
 
@@ -44,26 +45,50 @@ class Uploads:
 
     async def _receive(self, request: Request, parts: list[bytes]) -> None:
         most = MAX_UPLOAD_BYTES + _FORM_BYTES if is_form(request) else MAX_UPLOAD_BYTES
-        declared = request.headers.get("content-length", "")
-        if declared.isdecimal() and int(declared) > most:
-            raise _too_large()
-        size, loop = 0, asyncio.get_running_loop()
-        end = loop.time() + UPLOAD_SECONDS
-        try:
-            async with asyncio.timeout(IDLE_SECONDS) as limit:
-                async for part in request.stream():
-                    size += len(part)
-                    if size > most:
-                        raise _too_large()
-                    if self._held + len(part) > UPLOADS_IN_MEMORY:
-                        raise busy("upload: too many images come at a time.")
-                    self._held += len(part)
-                    parts.append(part)
-                    limit.reschedule(min(end, loop.time() + IDLE_SECONDS))
-        except TimeoutError:
-            raise Refusal(408, "the upload did not arrive in time. Try again with a smaller image.") from None
-        except ClientDisconnect:
-            raise Refusal(400, "the upload broke off.") from None
+
+        def keep(part: bytes) -> None:
+            if self._held + len(part) > UPLOADS_IN_MEMORY:
+                raise busy("upload: too many images come at a time.")
+            self._held += len(part)
+            parts.append(part)
+
+        too_large = f"the upload has more than {MAX_UPLOAD_BYTES >> 20} MiB. Send a smaller image."
+        await _take(request, keep, most, too_large)
+
+
+async def small_body(request: Request) -> bytes:
+    """A body that is no image, of whoever asks: with limits, too.
+
+    Raises:
+        Refusal: 408 for one that takes too long, 413 for one that is too large.
+    """
+    parts: list[bytes] = []
+    try:
+        await _take(request, parts.append, _SMALL_BYTES, f"the body has more than {_SMALL_BYTES >> 10} KiB.")
+    except Refusal as refusal:
+        raise await _heard(request, refusal) from None
+    return b"".join(parts)
+
+
+async def _take(request: Request, keep: Callable[[bytes], None], most: int, too_large: str) -> None:
+    """Receive a body part by part, as long as there are not too many bytes and they come in time."""
+    declared = request.headers.get("content-length", "")
+    if declared.isdecimal() and int(declared) > most:
+        raise Refusal(413, too_large)
+    size, loop = 0, asyncio.get_running_loop()
+    end = loop.time() + UPLOAD_SECONDS
+    try:
+        async with asyncio.timeout(IDLE_SECONDS) as limit:
+            async for part in request.stream():
+                size += len(part)
+                if size > most:
+                    raise Refusal(413, too_large)
+                keep(part)
+                limit.reschedule(min(end, loop.time() + IDLE_SECONDS))
+    except TimeoutError:
+        raise Refusal(408, "the body did not arrive in time. Try again, with a smaller image.") from None
+    except ClientDisconnect:
+        raise Refusal(400, "the body broke off.") from None
 
 
 def is_form(request: Request) -> bool:
@@ -99,27 +124,29 @@ def image_of(request: Request, body: bytes) -> bytes:
 def _image_of_form(request: Request, body: bytes) -> bytes:
     _, options = parse_options_header(request.headers.get("content-type", ""))
     files: list[File] = []
-    others: list[object] = []
+
+    def keep(file: File) -> None:
+        if files:
+            refuse(file)
+        files.append(file)
+
+    def refuse(_: object) -> None:  # at once: to go through a million parts would take a minute
+        raise Refusal(422, "the form must hold one file 'image' and nothing else: curl -F image=@file")
+
     try:
         # In memory, however large: nothing is written to the disk.
         config = {"MAX_MEMORY_FILE_SIZE": len(body) + 1}
         boundary = options.get(b"boundary", b"")
-        parser = FormParser(
-            "multipart/form-data", others.append, files.append, boundary=boundary, config=config
-        )
+        parser = FormParser("multipart/form-data", refuse, keep, boundary=boundary, config=config)
         parser.write(body)
         parser.finalize()
     except FormParserError:
         raise Refusal(422, "the form cannot be read. Send one file 'image': curl -F image=@file") from None
-    if len(files) != 1 or others or files[0].field_name != b"image":
-        raise Refusal(422, "the form must hold one file 'image' and nothing else: curl -F image=@file")
+    if not files or files[0].field_name != b"image":
+        refuse(files)
     with files[0].file_object as file:
         file.seek(0)
         return file.read()
-
-
-def _too_large() -> Refusal:
-    return Refusal(413, f"the upload has more than {MAX_UPLOAD_BYTES >> 20} MiB. Send a smaller image.")
 
 
 async def _heard(request: Request, refusal: Refusal) -> Refusal:

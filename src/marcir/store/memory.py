@@ -13,6 +13,9 @@ from marcir.store.exact import best
 from marcir.store.label_index import LabelIndex
 from marcir.store.records import About, Filter, Hit, Row, check_queries, check_rows
 
+# Ids before and after a missing one that it is compared with: thousands would take as long as many searches.
+_AROUND = 50
+
 
 class VectorMatrix:
     """Vectors in one matrix, in the order of their ids, with their labels.
@@ -180,7 +183,8 @@ def drawn(rows: np.ndarray, count: int, seed: int) -> np.ndarray:
 
 
 def missing(image: str, ids: Sequence[str]) -> MissingImageError:
-    """The error for an id that is not there, with the nearest one."""
-    hint = did_you_mean(image, ids[:2000])
+    """The error for an id that is not there, with the nearest one of those around it; ids are in order."""
+    place = bisect_left(ids, image)
+    hint = did_you_mean(image, ids[max(0, place - _AROUND) : place + _AROUND])
     told = f"no image '{image}' in the store. {hint if hint.startswith('Did') else ''}"
     return MissingImageError(told.strip())

@@ -1,6 +1,7 @@
-"""Archives at the edges: very many labels and very long names, or almost nothing."""
+"""An archive at the edges: very many labels and very long names, or almost nothing."""
 
 import csv
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ from marcir.store.lance import LanceStore
 from serve.small_archive import SIDE, picture
 
 LABELS = [f"label {number:03} {'of a long name ' * (number % 7 == 0)}".strip() for number in range(500)]
+ONLY = "only.png"
 LONG = f"{'a folder with a long name/' * 6}{'an-image-with-a-name-without-any-space-' * 5}.png"
 
 
@@ -23,9 +25,9 @@ def _write(folder: Path, names: list[str]) -> Path:
 
 
 def crowded(folder: Path, model: Path) -> tuple[Path, Path]:
-    """30 images with 500 labels: 40 on the first, whose id is very long; the others share the rest."""
+    """30 images with 500 labels: 40 on the first, whose id is very long; and one without."""
     names = [LONG, *(f"{number:03}.png" for number in range(29))]
-    images = _write(folder / "images", names)
+    images = _write(folder / "images", [*names, ONLY])
     with (folder / "labels.csv").open("w", newline="") as file:
         table = csv.writer(file)
         table.writerow(["path", "labels"])
@@ -36,14 +38,14 @@ def crowded(folder: Path, model: Path) -> tuple[Path, Path]:
     return folder / "store", images
 
 
-def lonely(folder: Path, model: Path) -> tuple[Path, Path]:
-    """One image without labels."""
-    images = _write(folder / "images", ["only.png"])
-    index(model, images, folder / "store")
-    return folder / "store", images
-
-
-def empty(store: Path) -> None:
-    """Take all images out."""
+def relabel(store: Path, image: str, *labels: str) -> None:
+    """Give an image other labels."""
     archive = LanceStore(store)
-    archive.delete(archive.ids())
+    (row,) = archive.get([image])
+    archive.add([replace(row, labels=labels)])
+
+
+def keep_only(store: Path, *images: str) -> None:
+    """Take all other images out."""
+    archive = LanceStore(store)
+    archive.delete([each for each in archive.ids() if each not in images])

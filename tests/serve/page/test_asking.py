@@ -144,7 +144,7 @@ def test_hits_show_similarity_shared_labels_and_agreement_in_words(visit: Visit,
         level = "none" if not hit["shared"] else "all" if len(hit["shared"]) == len(wanted) else "some"
         style = {"all": "solid", "some": "dashed", "none": "dotted"}[level]
         expect(tile.locator(".frame")).to_have_css("border-top-style", style)
-        words = {"all": f"all {len(wanted)} labels", "none": "no label"}
+        words = {"all": f"all {len(wanted)} labels", "none": "no shared label"}
         expect(tile.locator(".agreement")).to_have_text(
             words.get(level, f"{len(hit['shared'])} of {len(wanted)} labels")
         )

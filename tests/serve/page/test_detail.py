@@ -62,6 +62,32 @@ def test_one_goes_from_detail_to_detail_and_acts_there(visit: Visit) -> None:
     visit.shows("/api/search", id=ids[3])
 
 
+def test_back_closes_the_detail_view_and_stays_in_the_search(visit: Visit) -> None:
+    visit.open()
+    visit.shows("/api/sample", seed=0)
+    visit.tile(0).locator("a").click()
+    visit.until_asked(lambda asked: "id" in asked)
+    (image,) = visit.asked["id"]
+    ids = visit.shows("/api/search", id=image)
+    dialog = opened(visit, 1)
+    visit.page.keyboard.press("ArrowRight")
+    visit.page.go_back()
+    expect(dialog).to_be_hidden()
+    expect(visit.tile(2).locator("a")).to_be_focused()
+    visit.page.go_forward()
+    expect(dialog.locator(".facts")).to_contain_text(ids[1])
+    for key in ("Escape", "o", "Escape", "o", "Escape"):  # faster than the history
+        visit.page.keyboard.press(key)
+    expect(dialog).to_be_hidden()
+    opened(visit, 3).get_by_role("button", name="Search with this").click()
+    visit.shows("/api/search", id=ids[3])
+    visit.page.go_back()
+    visit.shows("/api/search", id=image)
+    expect(dialog).to_be_hidden()
+    visit.page.go_back()
+    visit.shows("/api/sample", seed=0)
+
+
 def test_the_original_is_downloaded_as_it_lies_in_the_folder(visit: Visit, tmp_path: Path) -> None:
     visit.open({"id": FIRST})
     (first, *_) = visit.shows("/api/search", id=FIRST)
@@ -92,7 +118,7 @@ def test_an_export_that_is_refused_says_why(visit: Visit) -> None:
     at = next(at for at, hit in enumerate(hits) if not hit["bbox"])
     visit.open({"id": FIRST, "offset": at, "limit": 1})
     visit.page.locator(".menu summary").click()
-    visit.role("link", "GeoJSON, these 1 hits").click()
+    visit.role("link", "GeoJSON, this hit").click()
     status, sentence = visit.server.refusal("/api/search", id=FIRST, offset=at, limit=1, format="geojson")
     assert status == 422
     expect(visit.role("alert", "")).to_contain_text(sentence)

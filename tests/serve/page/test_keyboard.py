@@ -23,6 +23,20 @@ def test_arrows_move_over_the_images_in_two_dimensions(visit: Visit) -> None:
     assert visit.page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
 
 
+def test_arrows_lead_to_the_images_from_anywhere(visit: Visit) -> None:
+    visit.open()
+    ids = visit.shows("/api/sample", seed=0)
+    visit.page.keyboard.press("ArrowDown")
+    assert visit.focused_id == ids[0]
+    visit.page.keyboard.press("/")
+    visit.page.keyboard.type("tre")
+    visit.page.keyboard.press("Enter")
+    ids = visit.shows("/api/search", label="tree")
+    visit.page.wait_for_function("document.activeElement.matches('.tile-link')")
+    visit.page.keyboard.press("ArrowRight")
+    assert visit.focused_id == ids[1]
+
+
 def test_keys_mark_and_search_and_open(visit: Visit) -> None:
     visit.open({"id": FIRST})
     ids = visit.shows("/api/search", id=FIRST)

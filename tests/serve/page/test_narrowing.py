@@ -99,6 +99,14 @@ def test_the_threshold_hides_less_similar_images_and_is_one_step_back(visit: Vis
     expect(visit.page.locator("output")).to_have_text("off")
 
 
+def test_pages_end_where_the_service_does(visit: Visit) -> None:
+    about = {**visit.server.get("/api/archive"), "max_results": 30}
+    visit.page.route("**/api/archive", lambda route: route.fulfill(json=about))
+    visit.open({"id": FIRST})
+    expect(visit.role("button", "Next")).to_be_disabled()
+    expect(visit.page.locator("#pager")).to_contain_text("This service shows the first 24 hits.")
+
+
 def test_pages_go_forth_and_back_with_the_numbers_of_places(visit: Visit) -> None:
     total = visit.server.get("/api/search", id=FIRST)["total"]
     visit.open({"id": FIRST})

@@ -2,16 +2,17 @@
 
 import contextlib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from urllib.parse import quote
 
+import pytest
 from playwright.sync_api import Error, Route, expect
 
 from serve.page.browsing import Visit
 from serve.page.conftest import Visiting
-from serve.page.odd_archives import LABELS, LONG, crowded, empty, lonely
-from serve.server_process import serving, until
+from serve.page.odd_archives import LABELS, LONG, ONLY, crowded, keep_only, relabel
+from serve.server_process import Server, serving, until
 
 FIRST, SECOND = "images/000000.png", "images/000001.png"
 SEARCH = re.compile("/api/search")
@@ -106,6 +107,8 @@ def test_a_file_that_is_no_image_is_refused_with_the_sentence_of_the_service(
     visit.open().page.set_input_files("#file", tmp_path / "words.png")
     sentence = visit.server.upload("/api/embed", b"these are words").error
     expect(visit.role("alert", "")).to_contain_text(sentence)
+    with visit.page.expect_file_chooser():
+        visit.role("button", "Choose another").click()
     visit.shows("/api/sample", seed=0)  # what was there is still there
 
 
@@ -121,41 +124,54 @@ def test_nothing_found_says_why_and_leads_on(visit: Visit) -> None:
     visit.shows("/api/search", id=FIRST)
 
 
-def test_very_many_labels_and_very_long_names(
-    visiting: Visiting, served_model: Path, served_cache: Path, tmp_path: Path
-) -> None:
-    store, images = crowded(tmp_path, served_model)
-    with serving(store, images, served_model, served_cache, "--images", str(images)) as server:
-        visit = visiting(server, viewport={"width": 360, "height": 740}).open({"id": LONG})
-        visit.shows("/api/search", id=LONG)
-        assert visit.overflow() <= 0
-        visit.page.locator("#query .query-picture").click()
-        expect(visit.page.locator("#detail .labels li")).to_have_count(40)
-        assert visit.overflow() <= 0
-        visit.page.keyboard.press("Escape")
-        visit.role("button", "Filters").click()
-        expect(visit.page.locator(".filter-row:visible")).to_have_count(50)
-        visit.role("button", f"Show all {len(LABELS)} labels").click()
-        expect(visit.page.locator(".filter-row:visible")).to_have_count(len(LABELS))
-        assert (
-            visit.page.locator("#drawer").evaluate("drawer => drawer.scrollWidth - drawer.clientWidth") <= 0
-        )
+@pytest.fixture(scope="module")
+def odd(served_model: Path, served_cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A service on an archive that the tests after this one change, in their order."""
+    store, images = crowded(tmp_path_factory.mktemp("odd"), served_model)
+    with serving(store, images, served_model, served_cache) as running:
+        yield running
 
 
-def test_an_archive_of_one_image_without_labels_and_of_none(
-    visiting: Visiting, served_model: Path, served_cache: Path, tmp_path: Path
+def test_very_many_labels_and_very_long_names(visiting: Visiting, odd: Server) -> None:
+    visit = visiting(odd, viewport={"width": 360, "height": 740}).open({"id": LONG})
+    visit.shows("/api/search", id=LONG)
+    assert visit.overflow() <= 0
+    visit.page.locator("#query .query-picture").click()
+    expect(visit.page.locator("#detail .labels li")).to_have_count(40)
+    assert visit.overflow() <= 0
+    visit.page.keyboard.press("Escape")
+    visit.role("button", "Filters").click()
+    expect(visit.page.locator(".filter-row:visible")).to_have_count(50)
+    visit.role("button", f"Show all {len(LABELS)} labels").click()
+    expect(visit.page.locator(".filter-row:visible")).to_have_count(len(LABELS))
+    assert visit.page.locator("#drawer").evaluate("drawer => drawer.scrollWidth - drawer.clientWidth") <= 0
+
+
+def test_a_label_that_is_new_since_the_page_was_opened_joins_the_filters(
+    visiting: Visiting, odd: Server
 ) -> None:
-    store, images = lonely(tmp_path, served_model)
-    with serving(store, images, served_model, served_cache) as server:
-        visit = visiting(server).open()
-        expect(visit.role("heading", "Search 1 image by what it shows")).to_be_visible()
-        expect(visit.page.locator("#filters")).to_contain_text("No image of this archive carries labels.")
-        expect(visit.role("combobox", "Search by label")).to_be_hidden()
-        visit.tile(0).get_by_role("button", name="Details").click()
-        expect(visit.role("link", "Download original")).to_be_hidden()
-        visit.role("button", "Search with this").click()
-        expect(visit.page.locator("#problem")).to_contain_text("There is no other image to compare with.")
-        empty(store)
-        until(lambda: server.get("/api/archive")["images"] == 0, "the service sees the change")
-        visit.open()
-        expect(visit.page.locator("#problem")).to_contain_text("This archive has no images yet")
+    visit = visiting(odd).open()
+    relabel(odd.store, ONLY, "brand new")
+    until(lambda: "brand new" in odd.ask("/api/archive").body.decode(), "the service sees the change")
+    visit.role("button", "none: label 001", exact=True).click()
+    visit.role("searchbox", "Find a label").fill("brand")
+    visit.role("button", "all: brand new", exact=True).click()
+    assert visit.shows("/api/sample", seed=0, all="brand new") == [ONLY]
+
+
+def test_an_archive_of_one_image_without_labels_and_of_none(visiting: Visiting, odd: Server) -> None:
+    relabel(odd.store, ONLY)
+    keep_only(odd.store, ONLY)
+    until(lambda: odd.get("/api/archive")["images"] == 1, "the service sees the change")
+    visit = visiting(odd).open()
+    expect(visit.role("heading", "Search 1 image by what it shows")).to_be_visible()
+    expect(visit.page.locator("#filters")).to_contain_text("No image of this archive carries labels.")
+    expect(visit.role("combobox", "Search by label")).to_be_hidden()
+    visit.tile(0).get_by_role("button", name="Details").click()
+    expect(visit.role("link", "Download original")).to_be_hidden()
+    visit.role("button", "Search with this").click()
+    expect(visit.page.locator("#problem")).to_contain_text("There is no other image to compare with.")
+    keep_only(odd.store)
+    until(lambda: odd.get("/api/archive")["images"] == 0, "the service sees the change")
+    visit.open()
+    expect(visit.page.locator("#problem")).to_contain_text("This archive has no images yet")

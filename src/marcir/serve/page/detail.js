@@ -5,8 +5,11 @@ import { byId, el, icon } from "./dom.js";
 import { agreementBadge, agreementOf, labelList, markButtons, similarityBar } from "./tile.js";
 import { count, groundSize, shortName } from "./words.js";
 
-/** @param {{onSearch: Function, onMark: Function, onClose: (id: string) => void}} acts */
-export function makeDetail({ onSearch, onMark, onClose }) {
+/**
+ * @param {{onSearch: Function, onMark: Function, onOpen: (id: string) => void,
+ *   onClose: (id: string) => void}} acts
+ */
+export function makeDetail({ onSearch, onMark, onOpen, onClose }) {
   const dialog = /** @type {HTMLDialogElement} */ (byId("detail"));
   const newest = new api.Newest();
   let hits = [];
@@ -41,6 +44,7 @@ export function makeDetail({ onSearch, onMark, onClose }) {
     if (hit) draw(hit);
     else dialog.replaceChildren(el("p", { class: "detail-wait", id: "detail-name" }, "Loading…"));
     if (!dialog.open) dialog.showModal();
+    onOpen(id);
     try {
       const known = await api.image(id, { signal });
       if (!hit) draw(known);
@@ -208,6 +212,7 @@ export function makeDetail({ onSearch, onMark, onClose }) {
 
   return {
     open,
+    close: () => dialog.close(),
     setHits(list, about) {
       hits = list;
       context = about;

@@ -8,7 +8,8 @@ import { count } from "./words.js";
 
 export function exportMenu(state, answer, archive) {
   const most = Math.min(LARGEST_PAGE, archive.max_results ?? LARGEST_PAGE);
-  const shown = [`these ${count(answer.hits.length)} hits`, state];
+  const size = answer.hits.length;
+  const shown = [size === 1 ? "this hit" : `these ${count(size)} hits`, state];
   const first = [`the first ${count(most)} hits`, { ...state, offset: 0, limit: most }];
   const whole = answer.more || state.offset > 0;
   const ranges = whole && state.limit < most ? [shown, first] : [shown];

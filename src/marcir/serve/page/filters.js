@@ -36,8 +36,7 @@ export function makeFilters({ getState, go }) {
 
   function build(archive) {
     images = archive.images;
-    for (const { name } of archive.labels) rows.set(name, makeRow(name));
-    list.replaceChildren(...[...rows.values()].map((row) => row.item));
+    for (const { name } of archive.labels) addRow(name);
     find.hidden = rows.size < 8;
     const labelled = [
       el("div", { class: "side-head" }, el("h2", {}, "Labels"), clear),
@@ -61,7 +60,6 @@ export function makeFilters({ getState, go }) {
       el("section", { class: "side-part" }, ...(rows.size ? labelled : unlabelled)),
     );
     setCounts({ images: archive.images, labels: archive.labels });
-    narrow();
   }
 
   function makeRow(name) {
@@ -96,18 +94,26 @@ export function makeFilters({ getState, go }) {
     return { name, item, number, share, buttons };
   }
 
+  function addRow(name) {
+    const row = makeRow(name);
+    rows.set(name, row);
+    list.append(row.item);
+    return row;
+  }
+
   function setCounts({ images: passed, labels }) {
+    images = Math.max(images, passed); // the archive may have grown since the page was opened
     passing.textContent =
       passed === images
         ? `All ${counted(images, "image")} pass`
         : `${count(passed)} of ${counted(images, "image")} pass`;
     for (const { name, count: carried } of labels) {
-      const row = rows.get(name);
-      if (!row) continue; // the archive has grown since the page was opened
+      const row = rows.get(name) ?? addRow(name);
       row.number.textContent = count(carried);
       row.item.classList.toggle("empty", carried === 0);
       row.share.style.setProperty("--share", String(images ? carried / images : 0));
     }
+    narrow();
   }
 
   /** Shows the rows that the field asks for: the first ones, all, or those with the typed letters. */

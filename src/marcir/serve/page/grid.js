@@ -115,6 +115,19 @@ export function makeGrid({ hrefOf, onSearch, onMark, onOpen }) {
       }
     },
 
+    /** The focus goes to the first of the images that come next. */
+    awaitFocus() {
+      owedFocus = true;
+      byId("results").focus({ preventScroll: true });
+    },
+
+    /** Focuses the first image in sight. */
+    enter() {
+      const head = document.querySelector(".top").getBoundingClientRect().bottom;
+      const seen = tiles().findIndex((each) => each.getBoundingClientRect().top >= head);
+      setCurrent(seen === -1 ? tiles().length - 1 : seen, { focus: true });
+    },
+
     /** Focuses an image, where it is among those shown. */
     focus(id) {
       const at = tiles().findIndex((each) => each.dataset.id === id);

@@ -74,7 +74,8 @@ export function listen({ grid, tray, labelField, onOpen, onPage }) {
       return;
     if (document.querySelector("dialog[open]")) return; // a dialog has keys of its own
     const space = event.key === " " && event.target.matches(".tile-link");
-    const act = space ? open : keys[event.key];
+    const enter = event.key?.startsWith("Arrow") && [document.body, byId("results")].includes(event.target);
+    const act = space ? open : enter ? grid.enter : keys[event.key];
     if (!act) return;
     event.preventDefault();
     act();

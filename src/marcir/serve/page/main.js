@@ -5,6 +5,7 @@ import { byId, drawIcons, el, icon } from "./dom.js";
 import { makeDetail } from "./detail.js";
 import { makeFilters } from "./filters.js";
 import { makeGrid } from "./grid.js";
+import { atRest, cameToRest, enterDetail, isDetail, leaveDetail } from "./history.js";
 import { listen } from "./keyboard.js";
 import { makeLabelField } from "./labelfield.js";
 import { announce, busyFor, busyOver, notice, settleNotices } from "./notices.js";
@@ -37,12 +38,17 @@ const address = (next) => `?${writeState(next)}`;
  * Another state: a new entry of the history, except where one control moves on (a slider is one step).
  * @param {{top?: boolean, sameStep?: string|null}} [options]
  */
-function go(next, { top = false, sameStep = null } = {}) {
+const go = (next, options = {}) => atRest(() => move(next, options));
+
+function move(next, { top = false, sameStep = null }) {
   const fresh = asks(next) !== asks(state);
   if (address(next) === address(state)) return;
-  history.replaceState({ scroll: scrollY }, "");
-  if (sameStep !== null && sameStep === lastStep) history.replaceState({}, "", address(next));
+  const overDetail = isDetail(history.state); // below it this search has an entry already
+  if (!overDetail) history.replaceState({ scroll: scrollY }, "");
+  if (overDetail || (sameStep !== null && sameStep === lastStep))
+    history.replaceState({}, "", address(next));
   else history.pushState({}, "", address(next));
+  detail.close();
   lastStep = sameStep;
   state = next;
   settleNotices();
@@ -67,10 +73,23 @@ const refreshMarks = () => {
 
 const session = makeSession();
 const tray = makeTray({ getState, go, onChange: refreshMarks });
-const detail = makeDetail({ onSearch: searchWith, onMark: tray.mark, onClose: (id) => grid.focus(id) });
+const detail = makeDetail({
+  onSearch: searchWith,
+  onMark: tray.mark,
+  onOpen: enterDetail,
+  onClose(id) {
+    leaveDetail();
+    grid.focus(id);
+  },
+});
 const grid = makeGrid({ hrefOf, onSearch: searchWith, onMark: tray.mark, onOpen: detail.open });
 const filters = makeFilters({ getState, go });
-const labelField = makeLabelField({ onLabel: searchLabel });
+const labelField = makeLabelField({
+  onLabel(name) {
+    grid.awaitFocus(); // whoever has typed a label goes on with the arrow keys
+    searchLabel(name);
+  },
+});
 const query = makeQuery({ go, onOpen: detail.open });
 const toolbar = makeToolbar({ go, onFilters: openDrawer, onOther: otherImages });
 const problem = makeProblem({
@@ -225,9 +244,16 @@ matchMedia("(min-width: 60rem)").addEventListener("change", () => byId("drawer")
 history.scrollRestoration = "manual"; // the images are not there yet when the browser would scroll
 addEventListener("popstate", (event) => {
   lastStep = null;
-  const before = asks(state);
-  state = readState(location.search);
+  if (cameToRest()) return;
+  if (!isDetail(event.state)) detail.close();
+  const next = readState(location.search);
+  if (address(next) === address(state)) {
+    if (isDetail(event.state)) detail.open(event.state.detail);
+    return;
+  }
+  const fresh = asks(next) !== asks(state);
+  state = next;
   tray.follow();
-  if (archive) refresh({ fresh: asks(state) !== before, scroll: event.state?.scroll ?? 0 });
+  if (archive) refresh({ fresh, scroll: event.state?.scroll ?? 0 });
 });
 begin();

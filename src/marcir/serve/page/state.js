@@ -25,7 +25,7 @@ export const LARGEST_PAGE = 200;
 /** @returns {State} */
 export function readState(search) {
   const given = new URLSearchParams(search);
-  const several = (name) => [...new Set(given.getAll(name))];
+  const several = (name) => [...new Set(given.getAll(name))].filter(Boolean);
   return {
     id: given.get("id"),
     vector: given.get("vector"),

@@ -16,7 +16,7 @@ const AGREEMENTS = { all: "full", some: "half", none: "empty" };
 export function agreementOf(hit, queryLabels) {
   if (!queryLabels.length) return null;
   const shared = hit.shared.length;
-  if (shared === 0) return { level: "none", words: "no label" };
+  if (shared === 0) return { level: "none", words: "no shared label" };
   if (shared >= queryLabels.length)
     return { level: "all", words: queryLabels.length === 1 ? "the label" : `all ${shared} labels` };
   return { level: "some", words: `${shared} of ${queryLabels.length} labels` };

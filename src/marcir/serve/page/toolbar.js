@@ -77,7 +77,7 @@ export function makeToolbar({ go, onFilters, onOther }) {
   function showPager(state, answer, archive) {
     const previous = Math.max(0, state.offset - state.limit);
     const next = state.offset + state.limit;
-    const deepest = next >= (archive.max_results ?? Infinity);
+    const deepest = next + state.limit > (archive.max_results ?? Infinity);
     pager.hidden = kindOf(state) === null || (!answer.more && state.offset === 0);
     const button = (name, sign, offset, to, off) =>
       el(
@@ -107,7 +107,7 @@ export function makeToolbar({ go, onFilters, onOther }) {
         ? el(
             "p",
             { class: "muted small" },
-            `This service shows the first ${count(archive.max_results)} hits. Filters bring others up.`,
+            `This service shows the first ${count(next)} hits. Filters bring others up.`,
           )
         : "",
     );

@@ -8,6 +8,7 @@ import { remember, vectorRef } from "./pictures.js";
 import { bytes, counted } from "./words.js";
 
 const MOST_AT_ONCE = 10;
+const REFUSED = [413, 415, 422]; // the same image would be refused again
 
 /**
  * @param {{getArchive: Function, onVector: (vector: string) => void, onVectors: (refs: string[]) => void,
@@ -17,6 +18,7 @@ export function makeUpload({ getArchive, onVector, onVectors, onWait, onToken })
   const input = /** @type {HTMLInputElement} */ (byId("file"));
   const curtain = byId("drop");
   const newest = new api.Newest();
+  const choose = () => input.click();
 
   input.addEventListener("change", () => {
     search([...input.files]);
@@ -101,11 +103,13 @@ export function makeUpload({ getArchive, onVector, onVectors, onWait, onToken })
     } catch (error) {
       if (error.name === "AbortError") return;
       if (error.status === 401) onToken(() => search(files));
+      else if (REFUSED.includes(error.status))
+        notice(error.message, { problem: true, action: "Choose another", act: choose });
       else notice(error.message, { problem: true, action: "Try again", act: () => search(files) });
     } finally {
       done();
     }
   }
 
-  return { choose: () => input.click(), abandon: () => newest.next() };
+  return { choose, abandon: () => newest.next() };
 }
