@@ -1,6 +1,7 @@
 """`marcir benchmark` and `marcir ablate` as processes of their own."""
 
 import os
+import signal
 import subprocess
 import sysconfig
 from pathlib import Path
@@ -17,6 +18,8 @@ def start(command: str, plan: Path, results: Path, cache: Path, *more: str) -> s
         text=True,
         env={**os.environ, "MARCIR_CACHE": str(cache), "OMP_NUM_THREADS": "1"},
         start_new_session=True,
+        # Whoever runs the tests in the background may have Ctrl-C ignored, and processes inherit that.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
 
 
