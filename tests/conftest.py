@@ -1,11 +1,17 @@
 """Settings that hold for all tests."""
 
 import os
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 import torch
 from hypothesis import HealthCheck, settings
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 # Examples are the same in every run, and a slow machine is no failure.
 settings.register_profile(
@@ -27,6 +33,20 @@ def shared() -> Path:
     if not (folder / "data").is_dir():
         pytest.skip(f"{folder / 'data'} is missing (set MARCIR_SHARED)")
     return folder
+
+
+@pytest.fixture(scope="session")
+def browser() -> "Iterator[Browser]":
+    """A browser without a window; one for all, because playwright runs only once in a process."""
+    chromium = os.environ.get("MARCIR_CHROMIUM") or shutil.which("chromium")
+    if chromium is None:
+        pytest.skip("chromium is missing (install it, or set MARCIR_CHROMIUM)")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
+        yield started
+        started.close()
 
 
 @pytest.fixture

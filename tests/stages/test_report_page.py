@@ -1,7 +1,5 @@
 """The report in a real browser: it opens, asks for nothing, and fits every screen."""
 
-import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +8,6 @@ import pytest
 from marcir.stages.report import report
 from report_records import made_comparison
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-
 
 @pytest.fixture(scope="module")
 def page_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -19,17 +15,6 @@ def page_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
         tmp_path_factory.mktemp("results"), ["lbase", "marc", "marc-calibrated"], seeds=[0]
     )
     return report(results.path).page
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    if CHROMIUM is None:
-        pytest.skip("chromium is not installed (apt-get install chromium)")
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    with playwright.sync_playwright() as started:
-        opened = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield opened
-        opened.close()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

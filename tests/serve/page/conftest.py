@@ -1,31 +1,17 @@
 """Chromium and the page of a running service."""
 
-import os
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser
 
 from serve.page.browsing import Visit
 from serve.server_process import Server
 
 AXE = Path(__file__).parents[3] / ".page-tools/node_modules/axe-core/axe.min.js"
 Visiting = Callable[..., Visit]
-
-
-@pytest.fixture(scope="session")
-def browser() -> Iterator[Browser]:
-    """A browser without a window."""
-    chromium = os.environ.get("MARCIR_CHROMIUM") or shutil.which("chromium")
-    if chromium is None:
-        pytest.skip("chromium is missing (install it, or set MARCIR_CHROMIUM)")
-    with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
-        yield started
-        started.close()
 
 
 @pytest.fixture
