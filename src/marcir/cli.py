@@ -42,8 +42,8 @@ def _demo(parser: Parser, arguments: Sequence[str]) -> None:
     parser.add_argument(
         "--out", default="marcir-demo", metavar="DIR", help="where it goes (default marcir-demo)"
     )
-    parser.add_argument("--images", type=int, default=1200, help="scenes of the archive (default 1200)")
-    parser.add_argument("--epochs", type=int, default=12, help="of training, for each loss (default 12)")
+    parser.add_argument("--images", type=int, default=1000, help="scenes of the archive (default 1000)")
+    parser.add_argument("--epochs", type=int, default=9, help="of training, for each loss (default 9)")
     parser.add_argument("--seed", type=int, default=0, help="fixes everything (default 0)")
     parser.add_argument("--serve", action="store_true", help="then start the page")
     options = parser.parse(arguments)

@@ -68,7 +68,7 @@ class Demo:
         )
 
 
-def demo(out: str | Path, images: int = 1200, epochs: int = 12, seed: int = 0) -> Demo:
+def demo(out: str | Path, images: int = 1000, epochs: int = 9, seed: int = 0) -> Demo:
     """Make an archive, train on it, compare, report, index, search. Begun again, it goes on.
 
     Args:
