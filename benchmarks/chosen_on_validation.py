@@ -1,0 +1,56 @@
+"""For each loss the better of several results folders, by validation alone; test scores are not looked at.
+
+    python benchmarks/chosen_on_validation.py results/ucm-frozen results/ucm-frozen-restarts --out results/chosen
+    marcir report --results results/chosen
+
+Each folder holds the same comparison with another setting, such as the schedule. For each loss, the folder with
+the highest mean of validation nDCG@100 over the seeds that all folders have is taken, and its records are copied.
+"""
+
+import argparse
+from collections import defaultdict
+from pathlib import Path
+from statistics import mean
+
+from marcir.stages.benchmarking.record import COMPARISON, Record, Results
+
+JUDGE = "nDCG@100"  # what chooses the epoch, too
+
+Runs = dict[str, dict[int, Record]]
+
+
+def compared(results: Results) -> Runs:
+    """The finished runs of a comparison by loss and seed."""
+    runs: Runs = defaultdict(dict)
+    for record in results.records():
+        if record.study == COMPARISON and record.done:
+            runs[record.method][record.seed] = record
+    return runs
+
+
+def main() -> None:
+    """Print what each folder reaches on the validation images, and copy the better records."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("results", type=Path, nargs="+", help="folders of marcir benchmark")
+    parser.add_argument("--out", type=Path, required=True, help="a new folder for the chosen records")
+    given = parser.parse_args()
+    if given.out.exists():
+        parser.error(f"--out {given.out} exists; name a new folder")
+    folders = [Results(path) for path in given.results]
+    found = [compared(folder) for folder in folders]
+    chosen = Results(given.out)
+    print(f"validation {JUDGE}, mean", *given.results, sep="\t")
+    for method in found[0]:
+        seeds = set.intersection(*(set(runs[method]) for runs in found))
+        if not seeds:
+            parser.error(f"{method}: no seed is in all folders")
+        means = [100 * mean(runs[method][seed].validation[JUDGE] for seed in seeds) for runs in found]
+        best = max(range(len(folders)), key=means.__getitem__)
+        print(f"{method} ({len(seeds)} seeds)", *(f"{score:.2f}" for score in means), sep="\t")
+        for seed in sorted(seeds):
+            record = found[best][method][seed]
+            chosen.save(record, folders[best].vectors(record))
+
+
+if __name__ == "__main__":
+    main()
