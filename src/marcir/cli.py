@@ -440,7 +440,7 @@ def _ablate(parser: Parser, arguments: Sequence[str]) -> int:
     parser.add_argument(
         "--study", metavar="NAME", action="append", default=[], help="a study (repeat); all by default"
     )
-    parser.add_argument("--list", action="store_true", help="list the studies")
+    parser.add_argument("--list", action="store_true", help="list the studies, and nothing else")
     if "--list" in arguments:
         from marcir.stages.benchmarking.studies import STUDIES
 

@@ -30,7 +30,7 @@ class Done:
 
     Attributes:
         runs: All runs of the plan.
-        trained: Those that were trained now.
+        trained: Those that were trained now and have scores.
         failed: Names of those that failed, and why.
         path: The results folder.
     """
@@ -78,9 +78,10 @@ def perform_runs(runs: Iterable[Run], plan: Plan, results: Results, jobs: int, t
     missing = _reused(missing, results)
     first = {record.config_hash: record for record in reversed(missing)}
     failures = _train_missing(list(reversed(first.values())), results, jobs, tell)
+    trained = len(first) - len(failures)
     for record in _reused([each for each in missing if each is not first[each.config_hash]], results):
         failures[record.name] = f"as {first[record.config_hash].name}, which has the same settings"
-    return Done(len(records), len(first), failures, results.path)
+    return Done(len(records), trained, failures, results.path)
 
 
 def say(text: str) -> None:

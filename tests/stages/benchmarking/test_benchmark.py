@@ -137,7 +137,7 @@ def test_a_run_that_fails_is_recorded_with_its_error_and_tried_again(
     file, results = tmp_path / "plan.yaml", tmp_path / "failed"
     losses = [{"name": "mulsupcon", "tau": -1.0, "title": "bad"}, "marc"]
     file.write_text(yaml.safe_dump({**plan, "seeds": [0], "losses": losses}))
-    for trained in (2, 1):
+    for trained in (1, 0):
         assert main(["benchmark", "--config", str(file), "--results", str(results)]) == 1
         said = capsys.readouterr()
         assert f"1 of 2 runs have scores, {trained} were trained now" in said.out
