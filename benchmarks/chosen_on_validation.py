@@ -1,10 +1,10 @@
 """For each loss the better of several results folders, by validation alone; test scores are not looked at.
 
-    python benchmarks/chosen_on_validation.py results/ucm-frozen results/ucm-frozen-restarts --out results/chosen
+    python benchmarks/chosen_on_validation.py results/one results/other --out results/chosen
     marcir report --results results/chosen
 
-Each folder holds the same comparison with another setting, such as the schedule. For each loss, the folder with
-the highest mean of validation nDCG@100 over the seeds that all folders have is taken, and its records are copied.
+Each folder holds the same comparison with another setting, such as the schedule. For each loss that folder
+is taken whose mean validation nDCG@100 is higher, over the seeds that all folders have.
 """
 
 import argparse
@@ -30,7 +30,9 @@ def compared(results: Results) -> Runs:
 
 def main() -> None:
     """Print what each folder reaches on the validation images, and copy the better records."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("results", type=Path, nargs="+", help="folders of marcir benchmark")
     parser.add_argument("--out", type=Path, required=True, help="a new folder for the chosen records")
     given = parser.parse_args()

@@ -124,6 +124,24 @@ def test_p_is_the_share_of_all_exchanges(queries: int, shift: float) -> None:
     assert found.p == pytest.approx(p, abs=error)
 
 
+def test_queries_of_a_group_change_places_and_are_drawn_together() -> None:
+    """Twins say nothing new: the p and the interval are those of one of each pair."""
+    single = random_values(9) - 0.3
+    zeros, groups = np.zeros(9), list("abcdefghi")
+    twice = compare_scores(
+        scores(np.repeat(zeros, 2)),
+        scores(np.repeat(single, 2)),
+        groups=[key for key in groups for _ in "ab"],
+    )[0]
+    once = compare_scores(scores(zeros), scores(single))[0]
+    assert (twice.queries, once.queries) == (18, 9)
+    assert twice.p == once.p
+    assert twice.p == pytest.approx(exact_p(single), abs=0.02)
+    assert (twice.interval.low, twice.interval.high) == pytest.approx((once.interval.low, once.interval.high))
+    alone = compare_scores(scores(np.repeat(zeros, 2)), scores(np.repeat(single, 2)))[0]
+    assert alone.p < twice.p
+
+
 def test_equal_differences_are_ties_however_they_are_rounded() -> None:
     # Up to rounding, 6 of 16 exchanges give 0, 8 give 0.2 either way, 2 give 0.4: p = 10/16.
     first, second = [0.1, 0.2, 0.3, 0.4], [0.2, 0.3, 0.4, 0.3]

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.stats import ttest_ind
 
 from marcir.catalog import LOSSES, METRICS
 from marcir.cli import main
@@ -21,6 +22,8 @@ from marcir.errors import DataError
 from marcir.stages.benchmarking.record import COMPARISON, Record, Results
 from marcir.stages.data import open_archive
 from marcir.stages.report import Report, report
+from marcir.stages.reporting.runs import studies
+from marcir.stages.reporting.significance import contests
 from marcir.stages.scores import retrieval_scores
 from marcir.types import Embeddings
 from report_records import made_ablations, made_comparison, made_record
@@ -130,7 +133,13 @@ def test_the_best_is_bold_the_second_underlined_and_ranks_are_means_over_columns
     for column in METRICS:
         order = sorted(means[column], key=lambda name: -means[column][name])
         marks = {row[""]: row[f"{column} mark"] for row in rows if row[f"{column} mark"]}
-        assert marks == {order[0]: "best", order[1]: "second"}
+        shown = {name: f"{means[column][name]:.1f}" for name in order}
+        best, second = list(dict.fromkeys(shown.values()))[:2]
+        assert marks == {
+            name: "best" if text == best else "second"
+            for name, text in shown.items()
+            if text in (best, second)
+        }
         for place, name in enumerate(order, start=1):
             ranks[name].append(place)
     for row in rows:
@@ -175,8 +184,12 @@ def test_the_winner_is_named_with_the_margin(results: Results, written: Report) 
     best, second = sorted(means, key=lambda name: -means[name])[:2]
     margin = f"{means[best] - means[second]:.1f}"
     assert means[best] - means[second] > 0.1  # else it would have more digits
+    seeds = [seed_values(results, COMPARISON, loss, "nDCG@100") for loss in ("marc-calibrated", "wg-marc")]
+    assert (best, second) == (PUBLISHED["marc-calibrated"], PUBLISHED["wg-marc"])
+    assert means[best] - means[second] < math.hypot(*map(statistics.stdev, seeds))
     assert (
-        f"Highest nDCG@100: {best} with {means[best]:.1f}, {margin} points above the next, {second}." in text
+        f"Highest nDCG@100: {best} with {means[best]:.1f}, {margin} points (no more than seeds of one method "
+        f"differ) above the next, {second}." in text
     )
     assert "Best by mean rank over the seven columns: Calibrated MARC (ours) (1.0)" in text
     assert "14 methods, 3 seeds each, resnet18, 2 epochs, 64 pixels." in text
@@ -206,35 +219,74 @@ def test_a_marc_that_loses_is_said_to_lose(tmp_path: Path) -> None:
 def test_equal_methods_are_level_and_ours_meets_marc(tmp_path: Path) -> None:
     results = Results(tmp_path)
     for loss in ("lbase", "marc", "marc-calibrated"):
-        made_record(loss, 0, 0.5, results=results)
+        for seed in (0, 1):
+            made_record(loss, seed, 0.5, results=results)
     done = report(tmp_path)
     for name in ("marc-against-best", "marc-calibrated-against-best", "marc-calibrated-against-marc"):
         rows = rows_of(table_of(done, f"ucm-{name}", "csv"))
         assert [row["verdict"] for row in rows] == ["level"] * 7
-        assert [float(row["p"]) for row in rows] == [1.0] * 7
+        for test in ("p of queries", "p of seeds", "Holm p"):
+            assert [float(row[test]) for row in rows] == [1.0] * 7
 
 
-def test_significance_pairs_queries_over_shared_seeds_and_corrects_p(
+def test_one_seed_decides_nothing_however_large_the_difference(tmp_path: Path) -> None:
+    made_record("lbase", 0, 2.0, results=Results(tmp_path))
+    made_record("marc", 0, 0.1, results=Results(tmp_path))
+    done = report(tmp_path)
+    rows = rows_of(table_of(done, "ucm-marc-against-best", "csv"))
+    assert [(row["verdict"], row["p of seeds"], row["Holm p"]) for row in rows] == [("open", "", "")] * 7
+    assert all(float(row["p of queries"]) < 0.01 for row in rows)
+    assert "MARC against the best baseline of each column: open in 7 of 7 columns." in page_of(done)
+
+
+def test_two_draws_of_one_method_are_rarely_said_to_differ(tmp_path: Path) -> None:
+    """As many seeds for each, and nothing but seeds between them."""
+    verdicts = []
+    for trial in range(6):
+        made = Results(tmp_path / str(trial))
+        for seed in range(4):
+            scores = made_record("marc", 100 * trial + seed, 0.5).scores
+            made_record("lbase", seed, results=made, scores=scores)
+            scores = made_record("marc", 100 * trial + 50 + seed, 0.5).scores
+            made_record("marc", seed, results=made, scores=scores)
+        (contest,) = contests(studies(made.records())["ucm"][0])
+        verdicts += [match.verdict for match in contest.matches]
+    assert verdicts.count("level") >= len(verdicts) - 2
+
+
+def test_significance_pairs_queries_over_shared_seeds_and_corrects_the_larger_p(
     results: Results, written: Report
 ) -> None:
     rows = rows_of(table_of(written, "ucm-marc-against-best", "csv"))
     baselines = [loss for loss in PUBLISHED if "marc" not in loss]
-    raw = [float(row["p"]) for row in rows]
-    order = sorted(range(7), key=lambda place: raw[place])
+    larger = [max(float(row["p of queries"]), float(row["p of seeds"])) for row in rows]
+    order = sorted(range(7), key=lambda place: larger[place])
     expected, least = [0.0] * 7, 0.0
     for step, place in enumerate(order):
-        least = max(least, min(1.0, (7 - step) * raw[place]))
+        least = max(least, min(1.0, (7 - step) * larger[place]))
         expected[place] = least
     for place, row in enumerate(rows):
-        means = {
-            loss: statistics.fmean(seed_values(results, COMPARISON, loss, row[""])) for loss in baselines
-        }
+        seeds = {loss: seed_values(results, COMPARISON, loss, row[""]) for loss in [*baselines, "marc"]}
+        means = {loss: statistics.fmean(seeds[loss]) for loss in baselines}
         best = max(means, key=lambda loss: means[loss])
-        own = statistics.fmean(seed_values(results, COMPARISON, "marc", row[""]))
+        own = statistics.fmean(seeds["marc"])
         assert row["against"] == PUBLISHED[best]
         assert float(row["difference"]) == pytest.approx(own - means[best], abs=1e-4)
         assert float(row["95 % from"]) <= float(row["difference"]) <= float(row["to"])
+        welch = ttest_ind(seeds["marc"], seeds[best], equal_var=False).pvalue
+        assert float(row["p of seeds"]) == pytest.approx(welch, abs=1e-5)
         assert float(row["Holm p"]) == pytest.approx(expected[place], abs=1e-5)
+
+
+def test_the_best_baseline_is_the_best_on_the_seeds_that_are_compared(tmp_path: Path) -> None:
+    made = Results(tmp_path)
+    for seed, strengths in enumerate([(1.0, 0.5), (0.1, 2.0), (0.1, 2.0)]):
+        for loss, strength in zip(("lbase", "oml"), strengths, strict=True):
+            made_record(loss, seed, strength, results=made)
+    made_record("lmsc", 7, 3.0, results=made)  # the best of all, with no seed of MARC's
+    made_record("marc", 0, 0.3, results=made)
+    rows = rows_of(table_of(report(tmp_path), "ucm-marc-against-best", "csv"))
+    assert {row["against"] for row in rows} == {"LBase"}
 
 
 def test_runs_that_were_not_judged_alike_are_refused_by_their_names(tmp_path: Path) -> None:
@@ -346,7 +398,8 @@ def test_an_ablation_marks_what_validation_chose_and_never_what_test_would(tmp_p
     rows = rows_of(table_of(done, "ucm-schedule", "csv"))
     chosen = {row["schedule"]: row["validation nDCG@100 mark"] for row in rows}
     assert chosen == {"cosine": "chosen", "step": ""}
-    assert "validation chose schedule = cosine" in page_of(done)
+    assert "validation chose schedule = cosine with nDCG@100 99.9 (all settings: " in page_of(done)
+    assert "2 of the 6 settings of this study." in page_of(done)
 
 
 def test_every_setting_of_an_ablation_has_its_numbers(results: Results, written: Report) -> None:

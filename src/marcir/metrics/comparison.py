@@ -1,6 +1,6 @@
 """Are two models different? Resampled and randomised over queries."""
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -48,11 +48,24 @@ class ColumnComparison:
 
 def bootstrap_intervals(scores: Scores, seed: int = 0) -> dict[str, Interval]:
     """95 % intervals of every column: queries are drawn again, with the gallery as it is."""
-    return {name: _bootstrap(_present(values), seed) for name, values in scores.per_query.items()}
+    return {name: _of_each(values[~np.isnan(values)], seed) for name, values in scores.per_query.items()}
 
 
-def compare_scores(first: Scores, second: Scores, seed: int = 0) -> list[ColumnComparison]:
+def _of_each(values: np.ndarray, seed: int) -> Interval:
+    return _bootstrap(values, np.ones(len(values), np.int64), seed)
+
+
+def compare_scores(
+    first: Scores, second: Scores, seed: int = 0, groups: Sequence[Hashable] | None = None
+) -> list[ColumnComparison]:
     """Compare two models query by query.
+
+    Args:
+        first: A model's scores.
+        second: Another's, on the same queries.
+        seed: Of the resampling.
+        groups: A key for each query of the first; queries with equal keys are drawn together and change
+            places together, because they do not say independent things. None: every query for itself.
 
     Raises:
         DataError: Where they were not scored on the same queries, gallery and definitions.
@@ -64,7 +77,16 @@ def compare_scores(first: Scores, second: Scores, seed: int = 0) -> list[ColumnC
     order = _matched(first.ids, second.ids)
     if first.gallery != second.gallery:
         raise DataError(f"their galleries differ: {first.gallery:,} and {second.gallery:,} images.")
-    return [_column(name, first.per_query[name], second.per_query[name][order], seed) for name in first]
+    members = _numbered(range(len(order)) if groups is None else groups)
+    return [
+        _column(name, first.per_query[name], second.per_query[name][order], members, seed) for name in first
+    ]
+
+
+def _numbered(keys: Sequence[Hashable]) -> np.ndarray:
+    """The number of each key, counted from 0 in the order in which they are met. (Q,)"""
+    numbers: dict[Hashable, int] = {}
+    return np.array([numbers.setdefault(key, len(numbers)) for key in keys], dtype=np.int64)
 
 
 def _matched(first: tuple[str, ...], second: tuple[str, ...]) -> np.ndarray:
@@ -77,55 +99,59 @@ def _matched(first: tuple[str, ...], second: tuple[str, ...]) -> np.ndarray:
     return np.array([where[image] for image in first], dtype=np.int64)
 
 
-def _column(name: str, first: np.ndarray, second: np.ndarray, seed: int) -> ColumnComparison:
+def _column(
+    name: str, first: np.ndarray, second: np.ndarray, members: np.ndarray, seed: int
+) -> ColumnComparison:
     both = ~(np.isnan(first) | np.isnan(second))
     difference = second[both] - first[both]
+    sums, counts = _by_group(difference, members[both])
     return ColumnComparison(
         name,
         _mean(first[both]),
         _mean(second[both]),
         _mean(difference),
-        _bootstrap(difference, seed),
-        _randomisation_p(difference, seed),
+        _bootstrap(sums, counts, seed),
+        _randomisation_p(sums, seed),
         int(both.sum()),
     )
 
 
-def _bootstrap(values: np.ndarray, seed: int) -> Interval:
-    if not len(values):
+def _by_group(values: np.ndarray, members: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Sum and number of the values of each group. (G,), (G,)"""
+    _, place = np.unique(members, return_inverse=True)
+    return np.bincount(place, values), np.bincount(place)
+
+
+def _bootstrap(sums: np.ndarray, counts: np.ndarray, seed: int) -> Interval:
+    """Of the mean of all values, with whole groups drawn again."""
+    if not len(sums):
         return Interval(float("nan"), float("nan"))
-    means = np.concatenate(
-        [
-            values[rng.integers(len(values), size=(draws, len(values)))].mean(1)
-            for rng, draws in _draws(len(values), seed)
-        ]
-    )
-    low, high = np.quantile(means, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
+    means = []
+    for rng, draws in _draws(len(sums), seed):
+        drawn = rng.integers(len(sums), size=(draws, len(sums)))
+        means.append(sums[drawn].sum(1) / counts[drawn].sum(1))
+    low, high = np.quantile(np.concatenate(means), [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
     return Interval(float(low), float(high))
 
 
-def _randomisation_p(difference: np.ndarray, seed: int) -> float:
-    if not len(difference):
+def _randomisation_p(sums: np.ndarray, seed: int) -> float:
+    """How often the sum is as far from 0 when whole groups of differences change their sign."""
+    if not len(sums):
         return float("nan")
     reached = 0
-    least = abs(difference.sum()) - 1e-9
-    for rng, draws in _draws(len(difference), seed):
-        signs = 2 * rng.integers(2, size=(draws, len(difference)), dtype=np.int8) - 1
-        reached += int((np.abs(signs @ difference) >= least).sum())
+    least = abs(sums.sum()) - 1e-9
+    for rng, draws in _draws(len(sums), seed):
+        signs = 2 * rng.integers(2, size=(draws, len(sums)), dtype=np.int8) - 1
+        reached += int((np.abs(signs @ sums) >= least).sum())
     return (1 + reached) / (1 + RESAMPLES)
 
 
-def _draws(queries: int, seed: int) -> Iterator[tuple[np.random.Generator, int]]:
+def _draws(groups: int, seed: int) -> Iterator[tuple[np.random.Generator, int]]:
     """How many resamples to draw at a time, with memory bounded."""
     rng = np.random.default_rng(seed_number(seed))
-    step = max(1, _DRAWN // queries)
+    step = max(1, _DRAWN // groups)
     for start in range(0, RESAMPLES, step):
         yield rng, min(step, RESAMPLES - start)
-
-
-def _present(values: np.ndarray) -> np.ndarray:
-    present: np.ndarray = values[~np.isnan(values)]
-    return present
 
 
 def _mean(values: np.ndarray) -> float:

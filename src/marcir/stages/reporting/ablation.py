@@ -1,5 +1,6 @@
 """Tables of ablations: every setting over the seven columns, and what validation chose."""
 
+import math
 from collections.abc import Sequence
 
 from marcir.catalog import METRICS
@@ -42,6 +43,7 @@ def ablation_table(study: Study) -> Table:
         marked = "Nothing was chosen: there are no validation images."
     notes = [
         f"{marked} {seeds_note(study)}",
+        *_incomplete(study),
         *sentences(study),
         *failures(study),
     ]
@@ -65,16 +67,28 @@ def chosen(study: Study) -> dict[str, Row]:
 
 
 def sentences(study: Study) -> list[str]:
-    """What was chosen, and what it is worth on the test images beside the best and the worst there."""
+    """What was chosen, and what it is worth on the test images, each beside the best and the worst."""
     said = []
     for method, row in chosen(study).items():
-        others = [each.column(CHOSEN_BY).mean for each in study.done if each.method == method]
+        own = [each for each in study.done if each.method == method]
+        on_validation = _beside([each.validation.mean for each in own], row.validation.mean)
+        on_test = _beside([each.column(CHOSEN_BY).mean for each in own], row.column(CHOSEN_BY).mean)
         said.append(
-            f"{row.name}: validation chose {setting_text(row.setting)}, test {CHOSEN_BY} "
-            f"{percent(row.column(CHOSEN_BY).mean)} (all settings: {percent(min(others))} to "
-            f"{percent(max(others))})."
+            f"{row.name}: validation chose {setting_text(row.setting)} with {CHOSEN_BY} {on_validation}; "
+            f"it has {on_test} on the test images."
         )
     return said
+
+
+def _beside(all_of_them: Sequence[float], value: float) -> str:
+    known = [each for each in all_of_them if not math.isnan(each)]
+    return f"{percent(value)} (all settings: {percent(min(known))} to {percent(max(known))})"
+
+
+def _incomplete(study: Study) -> list[str]:
+    """A word where a study of ours has not all of its settings yet."""
+    whole = len(list(STUDIES[study.name].variants())) if study.name in STUDIES else 0
+    return [f"{len(study.done)} of the {whole} settings of this study."] if len(study.done) < whole else []
 
 
 def _line(row: Row, keys: Sequence[str], mark: Mark) -> Line:

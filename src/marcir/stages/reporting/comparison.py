@@ -54,14 +54,15 @@ def brief_table(study: Study) -> Table:
 
 
 def column_marks(of: Sequence[Spread]) -> list[Mark]:
-    """The best mean and the second; equals share a mark.
+    """The best mean and the second, as they are shown; equals share a mark.
 
-    >>> column_marks([Spread(0.5, None, 1), Spread(0.7, None, 1), Spread(0.6, None, 1)])
-    ['', 'best', 'second']
+    >>> column_marks([Spread(0.5, None, 1), Spread(0.7, None, 1), Spread(0.6999, None, 1)])
+    ['second', 'best', 'best']
     """
-    known = sorted({each.mean for each in of if not math.isnan(each.mean)}, reverse=True)
+    shown = [math.nan if math.isnan(each.mean) else float(percent(each.mean)) for each in of]
+    known = sorted({value for value in shown if not math.isnan(value)}, reverse=True)
     names: dict[float, Mark] = dict(zip(known, ("best", "second"), strict=False))
-    return [names.get(each.mean, "") for each in of]
+    return [names.get(value, "") for value in shown]
 
 
 def mean_ranks(rows: Sequence[Row]) -> list[float]:
@@ -90,9 +91,15 @@ def reference(study: Study, name: str, column: str) -> Spread:
 
 
 def loss_step(study: Study, method: str) -> float:
-    """Milliseconds of a method's loss step, mean over seeds; nan where it was not measured."""
+    """Milliseconds of a method's loss step, see `_step`; nan where it was not measured."""
     row = study.row(method)
-    return math.nan if row is None else row.of(lambda run: run.loss_milliseconds).mean
+    return math.nan if row is None else _step(row)
+
+
+def _step(row: Row) -> float:
+    """The shortest of its runs' loss steps: what else the machine did only makes them longer."""
+    times = [run.loss_milliseconds for run in row.runs if run.loss_milliseconds is not None]
+    return min(times, default=math.nan)
 
 
 def _has_reference(study: Study, name: str) -> bool:
@@ -105,7 +112,7 @@ def _reference_line(study: Study, name: str) -> Line:
 
 
 def _costs(study: Study, row: Row) -> list[Cell]:
-    own = row.of(lambda run: run.loss_milliseconds).mean
+    own = _step(row)
     return [
         number_cell(row.of(lambda run: run.seconds).mean, digits=0),
         number_cell(own, digits=2),
@@ -120,9 +127,9 @@ def _mean_only(cell: Cell) -> Cell:
 def _notes(study: Study) -> tuple[str, ...]:
     scores = study.records[0].scores if study.records else None
     notes = [
-        "Best in bold, second underlined, among methods. Mean rank: over the seven columns, 1 is best. "
-        "tail: mean AP of the rarest third of the labels. "
-        "Loss step: forward and backward of the loss alone on one batch."
+        "Best in bold, second underlined, as shown, among methods. "
+        "Mean rank: over the seven columns, 1 is best. tail: mean AP of the rarest third of the labels. "
+        "Loss step: forward and backward of the loss alone on one batch, the shortest of its runs."
     ]
     if scores is not None:
         left_out = ", ".join(f"{number} in {name}" for name, number in scores.left_out.items() if number)
@@ -160,14 +167,18 @@ def seeds_note(study: Study) -> str:
 
 
 def margin(of: Spread, other: Spread) -> str:
-    """A difference in points, with more digits where one would make it nothing.
+    """A difference in points, with more digits where one would make it nothing, beside that of two seeds.
 
     >>> margin(Spread(0.854, None, 1), Spread(0.842, None, 1))
     '1.2 points'
     >>> margin(Spread(0.8442, None, 1), Spread(0.8439, None, 1))
     '0.03 points'
+    >>> margin(Spread(0.854, 0.01, 5), Spread(0.842, 0.01, 5))
+    '1.2 points (no more than seeds of one method differ)'
     """
     difference = of.mean - other.mean
-    if abs(difference) < 0.0001:
-        return "less than 0.01 points"
-    return f"{percent(difference, digits=1 if abs(difference) >= 0.001 else 2)} points"
+    digits = 1 if abs(difference) >= 0.001 else 2
+    text = "less than 0.01" if abs(difference) < 0.0001 else percent(difference, digits=digits)
+    # Two seeds with standard deviation sd differ by about sqrt(2) sd.
+    small = of.sd is not None and other.sd is not None and abs(difference) < math.hypot(of.sd, other.sd)
+    return f"{text} points" + (" (no more than seeds of one method differ)" if small else "")

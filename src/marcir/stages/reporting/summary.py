@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from marcir.catalog import METRICS
 from marcir.stages.benchmarking.record import Record
 from marcir.stages.reporting.comparison import COST_OF, loss_step, margin, mean_ranks, reference
 from marcir.stages.reporting.names import OF_INTEREST, dataset_name, method_name
@@ -85,11 +86,12 @@ def _places(rows: Sequence[Row]) -> Iterator[str]:
 
 
 def _below_untrained(study: Study) -> Iterator[str]:
-    untrained = reference(study, "untrained", CHOSEN_BY).mean
-    below = [row for row in study.done if row.column(CHOSEN_BY).mean < untrained]
-    if below:
-        names = ", ".join(f"{row.name} ({percent(row.column(CHOSEN_BY).mean)})" for row in below)
-        yield f"Training made {CHOSEN_BY} worse than the untrained backbone's {percent(untrained)}: {names}."
+    for name in METRICS:
+        untrained = reference(study, "untrained", name).mean
+        below = [row for row in study.done if row.column(name).mean < untrained]
+        if below:
+            names = ", ".join(f"{row.name} ({percent(row.column(name).mean)})" for row in below)
+            yield f"Training made {name} worse than the untrained backbone's {percent(untrained)}: {names}."
 
 
 def _cost(study: Study) -> Iterator[str]:
