@@ -103,7 +103,9 @@ def _curves(lines: dict[str, list[Row]], flat: Sequence[Row], path: Path, where:
             row_of_panels.append(CurvePanel(column, key, curves, level, text))
         panels.append(row_of_panels)
     draw_setting_curves(panels, path)
-    return Figure(path, f"{where}: scores on the test images by setting, with the spread over seeds.")
+    several = any(len(row.runs) > 1 for rows in lines.values() for row in rows)
+    spread = "with the spread over seeds" if several else "one seed: small steps may be luck"
+    return Figure(path, f"{where}: scores on the test images by setting, {spread}.")
 
 
 def _radars(study: Study, path: Path, where: str) -> Figure:

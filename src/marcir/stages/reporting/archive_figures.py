@@ -71,7 +71,11 @@ def _sheets(study: Study, results: Results, archive: Archive, folder: Path) -> l
         path = folder / study.file_name("found", f"{name}.png")
         draw_retrieval_sheet([_sheet_row(row, vectors, query, archive) for row, vectors in rows], path)
         methods = ", ".join(row.name for row, _ in rows)
-        drawn.append(Figure(path, f"First {HITS} hits of {methods} (first seed) for {query}, {rule}."))
+        caption = (
+            f"First {HITS} hits of {methods} (first seed; the baseline is the best by mean rank) for "
+            f"{query}, {rule}. Under a hit: the labels that it shares with the query."
+        )
+        drawn.append(Figure(path, caption))
     return drawn
 
 
@@ -148,4 +152,5 @@ def _samples(study: Study, record: Record, folder: Path) -> list[Figure]:
     path = folder / study.file_name("samples.png")
     root = data.get("root") or cache_folder() / "scenes"
     show(data.get("name", record.dataset), root, path, data.get("labels"), images=3, on_broken="skip")
-    return [Figure(path, f"Images of {dataset_name(study.dataset)} beside what augmentation makes of them.")]
+    caption = f"Images of {dataset_name(study.dataset)}, on the left, and what augmentation makes of them."
+    return [Figure(path, caption)]

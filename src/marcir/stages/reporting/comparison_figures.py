@@ -40,7 +40,10 @@ def draw_comparison(study: Study, folder: Path) -> list[Figure]:
         highlighted=special,
         lines={UNTRAINED: lines} if lines else {},
     )
-    figures = [Figure(path, f"All losses over all columns on {dataset_name(study.dataset)}. Ranges differ.")]
+    caption = (
+        f"All losses over all columns on {dataset_name(study.dataset)}, mean and standard deviation of seeds."
+    )
+    figures = [Figure(path, f"{caption} Ranges differ.")]
     return figures + _tail(study, folder)
 
 
@@ -57,7 +60,7 @@ def _tail(study: Study, folder: Path) -> list[Figure]:
     values = np.array([[*_label_means(row)[rarest], row.tail.mean] for row in rows])
     names = [f"{first.names[label]} ({first.counts[label]:,})" for label in rarest]
     path = folder / study.file_name("tail.png")
-    title = "AP of the rarest third of the labels (training images)"
+    title = "AP of the rarest third of the labels (in brackets: their training images)"
     draw_value_maps(Grid([row.name for row in rows], [*names, "mean (tail)"]), {title: values}, path)
     return [Figure(path, f"Rare labels on {dataset_name(study.dataset)}, mean over seeds, percent.")]
 
