@@ -13,8 +13,7 @@ from pathlib import Path
 from statistics import mean
 
 from marcir.stages.benchmarking.record import COMPARISON, Record, Results
-
-JUDGE = "nDCG@100"  # what chooses the epoch, too
+from marcir.stages.reporting.runs import CHOSEN_BY
 
 Runs = dict[str, dict[int, Record]]
 
@@ -41,12 +40,12 @@ def main() -> None:
     folders = [Results(path) for path in given.results]
     found = [compared(folder) for folder in folders]
     chosen = Results(given.out)
-    print(f"validation {JUDGE}, mean", *given.results, sep="\t")
+    print(f"validation {CHOSEN_BY}, mean", *given.results, sep="\t")
     for method in found[0]:
         seeds = set.intersection(*(set(runs[method]) for runs in found))
         if not seeds:
             parser.error(f"{method}: no seed is in all folders")
-        means = [100 * mean(runs[method][seed].validation[JUDGE] for seed in seeds) for runs in found]
+        means = [100 * mean(runs[method][seed].validation[CHOSEN_BY] for seed in seeds) for runs in found]
         best = max(range(len(folders)), key=means.__getitem__)
         print(f"{method} ({len(seeds)} seeds)", *(f"{score:.2f}" for score in means), sep="\t")
         for seed in sorted(seeds):
