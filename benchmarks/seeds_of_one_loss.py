@@ -2,7 +2,7 @@
 
     python benchmarks/seeds_of_one_loss.py results/ucm-frozen
 
-Needs a comparison with seeds 0 to 4. Columns that differ after Holm's correction over the seven, of all losses.
+Needs a comparison with seeds 0 to 4. Counted: columns of all losses that differ after Holm's correction.
 """
 
 import argparse
@@ -27,7 +27,7 @@ def scores(row: Row, seeds: Sequence[int], column: str) -> list[float]:
 
 
 def verdicts(row: Row, first: Sequence[int], second: Sequence[int]) -> Iterator[tuple[bool, bool]]:
-    """By column: whether they differ by queries alone, and by queries with equal labels together and by seeds."""
+    """By column: whether they differ by queries alone, and by the rule of the report."""
     alone, both = [], []
     for column in METRICS:
         means = seed_mean(row, first, column), seed_mean(row, second, column)
