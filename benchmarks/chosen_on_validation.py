@@ -15,15 +15,15 @@ from statistics import mean
 from marcir.stages.benchmarking.record import COMPARISON, Record, Results
 from marcir.stages.reporting.runs import CHOSEN_BY
 
-Runs = dict[str, dict[int, Record]]
+Runs = dict[tuple[str, str], dict[int, Record]]
 
 
 def compared(results: Results) -> Runs:
-    """The finished runs of a comparison by loss and seed."""
+    """The finished runs of a comparison by dataset and method, then by seed."""
     runs: Runs = defaultdict(dict)
     for record in results.records():
         if record.study == COMPARISON and record.done:
-            runs[record.method][record.seed] = record
+            runs[record.dataset, record.method][record.seed] = record
     return runs
 
 
@@ -39,17 +39,24 @@ def main() -> None:
         parser.error(f"--out {given.out} exists; name a new folder")
     folders = [Results(path) for path in given.results]
     found = [compared(folder) for folder in folders]
+    for folder, runs in zip(folders, found, strict=True):
+        if not runs:
+            parser.error(f"{folder.path}: no finished runs of a comparison")
+        if runs.keys() != found[0].keys():
+            other = sorted(runs.keys() ^ found[0].keys())[0]
+            parser.error(f"{' '.join(other)} is not in both {folders[0].path} and {folder.path}")
     chosen = Results(given.out)
     print(f"validation {CHOSEN_BY}, mean", *given.results, sep="\t")
-    for method in found[0]:
-        seeds = set.intersection(*(set(runs[method]) for runs in found))
+    for dataset, method in found[0]:
+        own = [runs[dataset, method] for runs in found]
+        seeds = set.intersection(*map(set, own))
         if not seeds:
-            parser.error(f"{method}: no seed is in all folders")
-        means = [100 * mean(runs[method][seed].validation[CHOSEN_BY] for seed in seeds) for runs in found]
+            parser.error(f"{dataset} {method}: no seed is in all folders")
+        means = [100 * mean(runs[seed].validation[CHOSEN_BY] for seed in seeds) for runs in own]
         best = max(range(len(folders)), key=means.__getitem__)
-        print(f"{method} ({len(seeds)} seeds)", *(f"{score:.2f}" for score in means), sep="\t")
+        print(f"{dataset} {method} ({len(seeds)} seeds)", *(f"{score:.2f}" for score in means), sep="\t")
         for seed in sorted(seeds):
-            record = found[best][method][seed]
+            record = own[best][seed]
             chosen.save(record, folders[best].vectors(record))
 
 

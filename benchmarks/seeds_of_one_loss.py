@@ -41,8 +41,14 @@ def verdicts(row: Row, first: Sequence[int], second: Sequence[int]) -> Iterator[
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("results", type=Path, help="a folder of marcir benchmark")
-    records = [each for each in Results(parser.parse_args().results).records() if each.study == COMPARISON]
+    folder = parser.parse_args().results
+    records = [each for each in Results(folder).records() if each.study == COMPARISON]
     rows = [row for own in studies(records).values() for row in own[0].done]
+    if not rows:
+        parser.error(f"{folder}: no finished runs of a comparison")
+    for row in rows:
+        if not set(range(5)) <= {run.seed for run in row.runs}:
+            parser.error(f"{folder}: {row.name} has not the seeds 0 to 4")
     for name, draws in (("one seed and one", ONE_AND_ONE), ("two seeds and two", TWO_AND_TWO)):
         found = [each for row in rows for first, second in draws for each in verdicts(row, first, second)]
         alone, both = (sum(column) for column in zip(*found, strict=True))

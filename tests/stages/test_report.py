@@ -414,6 +414,7 @@ def test_every_setting_of_an_ablation_has_its_numbers(results: Results, written:
     for column in METRICS:
         assert float(row[column]) == pytest.approx(100 * record.scores[column], abs=1e-5)
     assert float(row["validation nDCG@100"]) == pytest.approx(100 * record.validation["nDCG@100"], abs=1e-5)
+    assert float(row["tail"]) == pytest.approx(100 * record.scores.tail, abs=1e-5)
 
 
 def test_the_papers_ablations_stand_under_ours(written: Report) -> None:
@@ -514,7 +515,9 @@ def test_a_folder_without_results_is_refused_with_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     said = refusal(capsys, "report", "--results", str(tmp_path))
-    assert said.endswith(f"no results. Make some with: marcir benchmark --results {tmp_path}")
+    assert said.endswith(
+        f"no results. Make some with: marcir benchmark --config PLAN.yaml --results {tmp_path}"
+    )
 
 
 def test_one_run_twice_is_refused(tmp_path: Path) -> None:

@@ -49,14 +49,23 @@ def create_backbone(name: str, bands: int, size: int, weights: str = "none") -> 
     Raises:
         ConfigError: For an unknown name, weights that are missing or do not fit.
     """
-    if not timm.is_model(name):
-        raise ConfigError(f"encoder.backbone: timm has no '{name}'. {_nearest(name)}")
+    check_backbone(name)
     network = _create(name, bands, size, weights == "hub")
     if weights not in ("none", "hub"):
         _load(network, name, Path(weights))
     config = network.pretrained_cfg
     features = _features(network, name, bands, size)
     return Backbone(network, features, tuple(config["mean"]), tuple(config["std"]))
+
+
+def check_backbone(name: str) -> None:
+    """Refuse what timm does not know.
+
+    Raises:
+        ConfigError: With the nearest known name.
+    """
+    if not timm.is_model(name):
+        raise ConfigError(f"encoder.backbone: timm has no '{name}'. {_nearest(name)}")
 
 
 def _nearest(name: str) -> str:

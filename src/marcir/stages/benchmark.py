@@ -14,12 +14,13 @@ from marcir.errors import ConfigError, DataError
 from marcir.files import cache_folder
 from marcir.stages.benchmarking.archive import trained_archive
 from marcir.stages.benchmarking.perform import failed, planned
-from marcir.stages.benchmarking.plan import Plan, Run, read_plan
+from marcir.stages.benchmarking.plan import PLACES, Plan, Run, read_plan
 from marcir.stages.benchmarking.record import COMPARISON, Record, Results
 from marcir.stages.benchmarking.workers import Outcome, perform_all
 from marcir.stages.data import split as draw_split_file
 from marcir.stages.tables import percent
 from marcir.stages.training.loop import SELECTED_BY
+from marcir.stages.training.model_folder import DATA_PLACES, ModelFolder, first_difference
 from marcir.stages.training.reporter import duration
 from marcir.types import Embeddings
 
@@ -94,7 +95,7 @@ def _train_missing(missing: Sequence[Record], results: Results, jobs: int, tell:
     started = time.monotonic()
     for number, outcome in enumerate(perform_all(missing, results, jobs, tell), 1):
         if outcome.died:
-            results.save(failed(outcome.record, str(outcome.error)))
+            results.save_failure(failed(outcome.record, str(outcome.error)))
         if outcome.error is not None:
             failures[outcome.record.name] = outcome.error
         left = (time.monotonic() - started) / number * (len(missing) - number)
@@ -127,6 +128,11 @@ def _shared_split(base: Config, seed: int, results: Results) -> tuple[Path, Spli
             f"{path}: there are fewer than two test images, and nothing to score. Label more images, or give "
             "a split."
         )
+    if base.train.batch_size > len(split.train):
+        raise ConfigError(
+            f"train.batch_size = {base.train.batch_size}: {data.name} has only {len(split.train)} training "
+            "images. Use a smaller batch."
+        )
     if data.split is None and split.seed != seed:
         raise ConfigError(
             f"{path} was drawn with split_seed {split.seed}, now it is {seed}. Use another results folder."
@@ -144,26 +150,26 @@ def _is_there(record: Record, results: Results) -> bool:
     """Whether it is done.
 
     Raises:
-        ConfigError: Where there is a run of the same name with other settings.
+        ConfigError: Where there is a run of the same name with other settings, done or begun.
     """
+    wanted = Config.of(record.config)
     found = results.load(record.study, record.name)
-    if found is None or not found.done:
-        return False
-    if found.config_hash != record.config_hash:
-        raise ConfigError(
-            f"{results.path} holds {record.name} with other settings: {_difference(found, record)}. "
-            "Use another results folder."
-        )
-    return True
-
-
-def _difference(found: Record, wanted: Record) -> str:
-    for section, settings in wanted.config.items():
-        for name, value in settings.items():
-            before = found.config.get(section, {}).get(name)
-            if before != value:
-                return f"{section}.{name} was {before}, now it is {value}"
-    return "the labels, the split or the first weights are others"
+    if found is not None and found.done:
+        if found.config_hash == record.config_hash:
+            return True
+        differs = first_difference(Config.of(found.config), wanted, PLACES)
+    else:
+        folder = ModelFolder(results.run_folder(record.study, record.name))
+        differs = first_difference(folder.settings(), wanted, DATA_PLACES) if folder.started else None
+        if differs is None:
+            return False
+    what = "the labels, the split or the first weights are others"
+    if differs is not None:
+        name, before, now = differs
+        what = f"{name} was {before}, now it is {now}"
+    raise ConfigError(
+        f"{results.path} holds {record.name} with other settings: {what}. Use another results folder."
+    )
 
 
 def _reused(missing: Sequence[Record], results: Results) -> list[Record]:

@@ -1,5 +1,6 @@
 """From the records of a results folder to one page, tables and figures."""
 
+import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -66,7 +67,8 @@ def report(results: str | Path, out: str | Path | None = None) -> Report:
     records = folder.records()
     if not records:
         raise DataError(
-            f"{folder.path}: no results. Make some with: marcir benchmark --results {folder.path}"
+            f"{folder.path}: no results. Make some with: marcir benchmark --config PLAN.yaml --results "
+            + shlex.quote(str(folder.path))
         )
     found = studies(records)
     blocks: list[Block] = [Heading("In short")]

@@ -73,17 +73,18 @@ def train(config: Config) -> Evaluation | None:
     return None if trained is None or trained.tested is None else trained.tested.evaluation
 
 
-def train_run(config: Config, quiet: bool = False) -> Trained | None:
+def train_run(config: Config, quiet: bool = False, moved: bool = False) -> Trained | None:
     """`train`, with all that a finished run leaves; None on all processes but the first.
 
     Args:
         config: Its settings.
         quiet: Without a word to people, who watch many runs at once.
+        moved: Whether the archive and its split may lie elsewhere than when the run began.
     """
     config = effective(config)
     fabric = start_fabric(config)
     folder = ModelFolder(config.folder)
-    folder.check(config)
+    folder.check(config, moved)
     task = open_task(config, folder.split if folder.started else None)
     reporter = Reporter(config.train.epochs, fabric.is_global_zero and not quiet)
     trainer = _trainer(config, fabric, task, folder, reporter)
@@ -97,8 +98,7 @@ def _train(
 ) -> Trained | None:
     if fabric.is_global_zero:
         folder.sweep()
-        if not folder.started:
-            folder.claim(config, task.split)
+        folder.claim(config, task.split)
     fabric.barrier()
     _introduce(reporter, config, task)
     if trainer.resume():

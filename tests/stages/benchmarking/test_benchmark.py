@@ -13,6 +13,7 @@ import yaml
 
 from benchmark_runs import start, workers_of
 from marcir.cli import main
+from marcir.stages.benchmarking.perform import failed, perform
 from marcir.stages.benchmarking.record import Record, Results
 
 
@@ -135,37 +136,157 @@ def test_a_run_that_fails_is_recorded_with_its_error_and_tried_again(
     plan: dict[str, object], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file, results = tmp_path / "plan.yaml", tmp_path / "failed"
-    losses = [{"name": "mulsupcon", "tau": -1.0, "title": "bad"}, "marc"]
+    losses = [{"name": "marc", "alpha": 1e300, "title": "bad"}, "marc"]
     file.write_text(yaml.safe_dump({**plan, "seeds": [0], "losses": losses}))
     for trained in (1, 0):
         assert main(["benchmark", "--config", str(file), "--results", str(results)]) == 1
         said = capsys.readouterr()
         assert f"1 of 2 runs have scores, {trained} were trained now" in said.out
-        assert "FAILED manifest-bad-seed0: tau = -1.0: must be above 0" in said.out
+        assert "FAILED manifest-bad-seed0: epoch 1, step 1: the loss became infinite" in said.out
     bad = records(results)["comparison/manifest-bad-seed0"]
     assert (bad.done, bad.scores) == (False, None)
-    assert "tau = -1.0" in str(bad.error)
+    assert "the loss became infinite" in str(bad.error)
 
 
 def test_other_settings_are_refused_with_the_one_that_differs(
     plan: dict[str, object], unbroken: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "plan.yaml"
-    file.write_text(yaml.safe_dump({**plan, "train": {"epochs": 5, "batch_size": 20}}))
-    assert main(["benchmark", "--config", str(file), "--results", str(unbroken)]) == 2
+    moved = tmp_path / "moved"
+    shutil.copytree(unbroken, moved)  # where things lie is no difference
+    data = {**plan["datasets"][0], "cache": "off"}  # type: ignore[index]
+    file.write_text(yaml.safe_dump({**plan, "datasets": [data], "train": {"epochs": 5, "batch_size": 20}}))
+    assert main(["benchmark", "--config", str(file), "--results", str(moved)]) == 2
     said = capsys.readouterr().err
-    assert "train.epochs was 2, now it is 5. Use another results folder." in said
+    assert "other settings: train.epochs was 2, now it is 5. Use another results folder." in said
     file.write_text(yaml.safe_dump({**plan, "split_seed": 7}))
     assert main(["benchmark", "--config", str(file), "--results", str(unbroken)]) == 2
     assert "split_seed 0, now it is 7" in capsys.readouterr().err
 
 
-def test_a_damaged_record_is_named(unbroken: Path, plan_file: Path, tmp_path: Path) -> None:
+def test_a_damaged_record_is_named(
+    plan_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     results = tmp_path / "damaged"
     record = results / "records" / "comparison" / "manifest-marc-seed0.json"
     record.parent.mkdir(parents=True)
     record.write_text('{"format": 1')
     assert main(["benchmark", "--config", str(plan_file), "--results", str(results)]) == 2
+    assert f"{record}: not a record of marcir benchmark" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("setting", 3),
+        ("seed", "0"),
+        ("references", None),
+        ("config", []),
+        ("config", {"train": 1}),
+        ("versions", {"torch": 2}),
+        ("seconds", "x"),
+        ("best_epoch", True),
+        ("labels", [["tree", 1]]),
+        ("split_checksum", 5),
+    ],
+)
+def test_a_record_with_a_field_of_another_type_is_named(
+    field: str, value: object, unbroken: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    whole = unbroken / "records" / "comparison" / "manifest-marc-seed0.json"
+    record = tmp_path / "records" / "comparison" / whole.name
+    record.parent.mkdir(parents=True)
+    record.write_text(json.dumps({**json.loads(whole.read_text()), field: value}))
+    assert main(["report", "--results", str(tmp_path)]) == 2
+    assert f"{record}: not a record of marcir benchmark ({field} is " in capsys.readouterr().err
+
+
+@pytest.fixture(scope="module")
+def begun(plan: dict[str, object], cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with results of a run that was stopped, and its plan beside it."""
+    folder = tmp_path_factory.mktemp("begun")
+    train = {"epochs": 100_000, "batch_size": 20}
+    content = {**plan, "seeds": [0], "losses": ["mulsupcon"], "train": train}
+    (folder / "plan.yaml").write_text(yaml.safe_dump(content))
+    running = start("benchmark", folder / "plan.yaml", folder / "results", cache)
+    deadline = time.monotonic() + 60
+    while not list(folder.glob("results/runs/*/*/history.csv")):
+        assert time.monotonic() < deadline, "the run does not begin"
+        time.sleep(0.05)  # polling another process
+    running.send_signal(signal.SIGINT)
+    running.communicate(timeout=60)
+    assert running.returncode == 130
+    return folder
+
+
+def test_a_run_that_was_begun_with_other_settings_is_refused_before_anything_is_trained(
+    begun: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan = yaml.safe_load((begun / "plan.yaml").read_text())
+    plan["train"]["epochs"] = 2
+    file = tmp_path / "plan.yaml"
+    file.write_text(yaml.safe_dump(plan))
+    assert main(["benchmark", "--config", str(file), "--results", str(begun / "results")]) == 2
+    assert "train.epochs was 100000, now it is 2. Use another results folder." in capsys.readouterr().err
+
+
+def test_a_run_goes_on_where_results_and_archive_were_moved(
+    begun: Path, archive: Path, cache: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(begun, tmp_path / "moved")
+    shutil.copytree(archive, tmp_path / "archive")
+    file, results = tmp_path / "moved" / "plan.yaml", tmp_path / "moved" / "results"
+    plan = yaml.safe_load(file.read_text())
+    plan["datasets"][0]["root"] = str(tmp_path / "archive")
+    file.write_text(yaml.safe_dump(plan))
+    (history,) = results.glob("runs/*/*/history.csv")
+    before = len(history.read_text().splitlines())
+    running = start("benchmark", file, results, cache)
+    deadline = time.monotonic() + 60
+    while len(history.read_text().splitlines()) <= before:
+        assert running.poll() is None, running.communicate()
+        assert time.monotonic() < deadline, "the run does not go on"
+        time.sleep(0.05)  # polling another process
+    running.send_signal(signal.SIGINT)
+    running.communicate(timeout=60)
+    assert running.returncode == 130
+    settings = yaml.safe_load((history.parent / "config.yaml").read_text())
+    assert settings["data"]["root"] == str(tmp_path / "archive")
+    assert settings["data"]["split"] == str(results / "splits" / "manifest.json")
+
+
+def test_a_record_with_scores_is_never_replaced_by_a_failure(unbroken: Path, tmp_path: Path) -> None:
+    results = Results(tmp_path)
+    done = records(unbroken)["comparison/manifest-marc-seed0"]
+    results.save(done)
+    refused = perform(replace(done, config_hash="another", scores=None), results)
+    assert "another command has recorded other settings" in str(refused.error)
+    results.save_failure(failed(done, "its process was killed by signal 9"))
+    found = results.load("comparison", done.name)
+    assert found is not None
+    assert found.done
+    results.save(failed(replace(done, scores=None), "first"))
+    results.save_failure(failed(replace(done, scores=None), "second"))
+    found = results.load("comparison", done.name)
+    assert found is not None
+    assert found.error == "second"
+
+
+def test_a_run_that_was_begun_with_another_split_is_not_recorded_as_this_one(
+    unbroken: Path, tmp_path: Path
+) -> None:
+    record = records(unbroken)["comparison/manifest-mulsupcon-seed0"]
+    other = perform(replace(record, scores=None, split_checksum="another"), Results(tmp_path))
+    assert "was begun with another split" in str(other.error)
+
+
+def test_a_batch_of_more_images_than_there_are_is_refused_before_anything_is_trained(
+    plan: dict[str, object], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "plan.yaml"
+    file.write_text(yaml.safe_dump({**plan, "train": {"batch_size": 500}}))
+    assert main(["benchmark", "--config", str(file), "--results", str(tmp_path / "r")]) == 2
+    assert "train.batch_size = 500: manifest has only 63 training images." in capsys.readouterr().err
 
 
 def test_ablations_take_over_what_was_trained_with_the_same_settings(

@@ -63,6 +63,9 @@ def test_paths_may_hold_environment_variables(tmp_path: Path, monkeypatch: pytes
         ({"losses": [{"name": "marc", "alpha": 1, "title": "marc"}]}, "the title 'marc' is that of a loss"),
         ({"losses": [{"name": "marc", "alpha": "high"}]}, "alpha = 'high': must be a finite number"),
         ({"losses": [{"name": "marc", "plr": "no"}]}, "plr = 'no': must be True or False"),
+        ({"losses": [{"name": "lbase", "tau": -1}]}, "losses: lbase: tau = -1.0: must be above 0"),
+        ({"losses": [{"name": "marc", "tau_mode": "x"}]}, "losses: marc: tau_mode = 'x': unknown"),
+        ({"encoder": {"backbone": "resnet19"}}, "timm has no 'resnet19'. Did you mean 'resnet18'?"),
         ({"train": {"seed": 5}}, "train.seed: every seed of `seeds` takes its place"),
         ({"train": {"schedule": "steps"}}, "train.schedule = 'steps': unknown. Did you mean 'step'?"),
         ({"train": {1: 2}}, "train: expected names of settings, found 1"),
@@ -152,6 +155,23 @@ def test_studies_have_the_grids_that_were_set(tmp_path: Path) -> None:
         "embedding": 6,
         "calibrated": 22,
     }
+
+
+def test_studies_have_the_values_that_were_set() -> None:
+    def values(study: str, option: str, loss: str = "marc") -> list[object]:
+        runs = [each for each in STUDIES[study].variants() if each.loss == loss and option in each.setting]
+        return list(dict.fromkeys(each.setting[option] for each in runs))
+
+    alphas, betas = [0, 0.25, 0.5, 1, 1.5, 2, 3], [0, 0.1, 0.5, 1, 2]
+    for study in ("alpha-beta-t", "alpha-beta-wt"):
+        assert (values(study, "alpha"), values(study, "beta")) == (alphas, betas)
+    assert (values("w-alpha", "alpha"), values("w-beta", "beta")) == (alphas, betas)
+    assert values("tau", "tau", "lbase") == values("tau", "tau") == [0.05, 0.1, 0.2, 0.3]
+    assert values("tau", "anneal", "oml") == [0.01, 0.05, 0.1]
+    for loss in ("marc", "wg-marc"):
+        assert values("lr", "lr", loss) == [0.1, 0.01, 0.001]
+        assert values("schedule", "schedule", loss) == ["restarts", "step", "cosine"]
+        assert values("pretraining", "pretrained", loss) == ["yes", "no"]
 
 
 @pytest.mark.parametrize("name", STUDIES)

@@ -53,13 +53,14 @@ def perform(record: Record, results: Results, quiet: bool = True) -> Record:
     try:
         with _alone(folder):
             found = results.load(record.study, record.name)
-            if found is not None and found.done and found.config_hash == record.config_hash:
-                return found
+            if found is not None and found.done:
+                same = found.config_hash == record.config_hash
+                return found if same else failed(record, "another command has recorded other settings for it")
             return _performed(record, results, folder, quiet)
     except Exception as error:  # whatever it is, the other runs go on
         kind = "" if isinstance(error, MarcirError) else f"{type(error).__name__}: "
         done = failed(record, kind + reason(error))
-        results.save(done)
+        results.save_failure(done)
         return done
 
 
@@ -71,7 +72,7 @@ def _alone(folder: Path) -> FileLock:
 
 
 def _performed(record: Record, results: Results, folder: Path, quiet: bool) -> Record:
-    trained = train_run(Config.of(record.config, str(folder)), quiet)
+    trained = train_run(Config.of(record.config, str(folder)), quiet, moved=True)
     done = _recorded(record, trained)
     vectors = None if trained is None or trained.tested is None else trained.tested.images.embeddings
     results.save(done, vectors)
@@ -87,6 +88,8 @@ def failed(record: Record, why: str) -> Record:
 def _recorded(record: Record, trained: Trained | None) -> Record:
     if trained is None or trained.tested is None:
         raise ConfigError("there are fewer than two test images: there is nothing to score.")
+    if trained.split.checksum != record.split_checksum:
+        raise ConfigError(f"{trained.config.folder} was begun with another split. Remove it to begin again.")
     evaluation, images, progress = trained.tested.evaluation, trained.tested.images, trained.progress
     names = images.vocabulary.names
     best = progress.best_epoch

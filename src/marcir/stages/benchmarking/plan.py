@@ -12,15 +12,15 @@ from typing import Any
 from marcir.catalog import LOSSES, loss_options
 from marcir.checks import seed_number
 from marcir.config import Config, LossConfig, read_yaml
+from marcir.encoder.backbone import check_backbone
 from marcir.errors import ConfigError, did_you_mean
 from marcir.stages.benchmarking.record import COMPARISON, run_name, slug
-from marcir.stages.benchmarking.settings import checked_options, checked_section
+from marcir.stages.benchmarking.settings import check_values, checked_options, checked_section
 from marcir.stages.train import effective
-from marcir.stages.training.model_folder import NEUTRAL
+from marcir.stages.training.model_folder import DATA_PLACES, NEUTRAL
 
 _KEYS = ("datasets", "losses", "seeds", "split_seed", "encoder", "train")
-# Where things lie; what lies there counts instead.
-_PLACES = frozenset({"data.root", "data.labels", "data.split", "encoder.weights"})
+PLACES = DATA_PLACES | {"encoder.weights"}  # where things lie; what lies there counts instead
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,9 @@ def _base(data: dict[str, Any], content: Mapping[str, Any]) -> Config:
         raise ConfigError("train.seed: every seed of `seeds` takes its place. Set seeds.")
     for settings in (data, sections["encoder"]):
         settings |= {name: _expanded(value) for name, value in settings.items() if isinstance(value, str)}
-    return Config.of({name: checked_section(name, settings) for name, settings in sections.items()})
+    config = Config.of({name: checked_section(name, settings) for name, settings in sections.items()})
+    check_backbone(config.encoder.backbone)
+    return config
 
 
 def _expanded(value: str) -> str:
@@ -152,7 +154,9 @@ def _loss(given: Any) -> tuple[str, LossConfig]:
     title = " ".join(str(title or "").split()) or (f"{name} ({varied})" if varied else name)
     if slug(title).lower() in LOSSES and (title != name or options):
         raise ConfigError(f"losses: the title '{title}' is that of a loss with its defaults. Give another.")
-    return title, LossConfig(name, checked_options(options, known))
+    checked = checked_options(options, known)
+    check_values(name, checked)
+    return title, LossConfig(name, checked)
 
 
 def _refuse_twice(key: str, names: Sequence[str], advice: str) -> None:
@@ -181,7 +185,7 @@ def _mapping(given: Any, key: str) -> Mapping[str, Any]:
 def config_hash(config: Config, split_checksum: str) -> str:
     """Of all that changes what is learned: settings, labels and split, and the first weights themselves."""
     decided = effective(config)
-    settings = {k: v for k, v in decided.flat().items() if k not in NEUTRAL and k not in _PLACES}
+    settings = {k: v for k, v in decided.flat().items() if k not in NEUTRAL and k not in PLACES}
     settings |= {"split": split_checksum, "weights": _content(decided.encoder.weights)}
     return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:24]
 

@@ -5,7 +5,8 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from types import UnionType
+from typing import Any, get_args, get_origin, get_type_hints
 
 from marcir.errors import DataError
 from marcir.files import reason, written_whole
@@ -28,7 +29,7 @@ class Record:
         method: What the row is called: the loss's name, or a title of its own where its options differ.
         setting: What the study varies, and its value here; empty in a comparison.
         seed: Of first weights, batch order and augmentation.
-        config: Every setting of the run.
+        config: Every setting of the run, by section.
         config_hash: Of all that changes what is learned: settings, labels, split, first weights.
         split_checksum: Which images train, validate and test.
         error: Why it failed, in one line; None where it did not.
@@ -49,7 +50,7 @@ class Record:
     method: str
     setting: Mapping[str, Any]
     seed: int
-    config: Mapping[str, Any]
+    config: Mapping[str, Mapping[str, Any]]
     config_hash: str
     split_checksum: str
     error: str | None = None
@@ -134,6 +135,12 @@ class Results:
         with written_whole(path) as temporary:
             temporary.write_text(json.dumps(content, ensure_ascii=False) + "\n", "utf-8")
 
+    def save_failure(self, record: Record) -> None:
+        """Write the record of a run that failed, unless there is one with scores."""
+        found = self.load(record.study, record.name)
+        if found is None or not found.done:
+            self.save(record)
+
     def load(self, study: str, name: str) -> Record | None:
         """A run's record; None where there is none."""
         path = self.record_file(study, name)
@@ -163,6 +170,7 @@ def read_record(path: Path) -> Record:
         if content.pop("format") != FORMAT:
             raise ValueError("another format")
         scores = content.pop("scores")
+        _check_types(content)
         content["labels"] = tuple(tuple(names) for names in content["labels"])
         read = None if scores is None else Scores.from_json(scores, str(path))
         return Record(**content, scores=read)
@@ -172,6 +180,31 @@ def read_record(path: Path) -> Record:
         raise DataError(
             f"{path}: not a record of marcir benchmark ({reason(error)}). Remove it to run it again."
         ) from error
+
+
+def _check_types(content: Mapping[str, Any]) -> None:
+    """Refuse fields of another type than a record has."""
+    for name, hint in get_type_hints(Record).items():
+        if name in content and not _is(content[name], hint):
+            raise ValueError(f"{name} is {content[name]!r}"[:100])
+
+
+def _is(value: Any, hint: Any) -> bool:
+    """Whether something from a JSON file is of a type: a union, a mapping of texts, a tuple or a plain one.
+
+    >>> _is({"a": {"b": 1}}, Mapping[str, Mapping[str, float]]), _is({"a": 1}, Mapping[str, str])
+    (True, False)
+    """
+    kind, inner = get_origin(hint) or hint, get_args(hint)
+    if kind is UnionType:
+        return any(_is(value, each) for each in inner)
+    if kind is Mapping:
+        return isinstance(value, dict) and all(_is(each, inner[1]) for each in value.values())
+    if kind is tuple:
+        return isinstance(value, list) and all(_is(each, inner[0]) for each in value)
+    if kind is float:
+        return isinstance(value, int | float) and not isinstance(value, bool)
+    return kind is Any or (isinstance(value, kind) and not (kind is int and isinstance(value, bool)))
 
 
 def _without_scores(record: Record) -> Record:

@@ -3,9 +3,13 @@
 from collections.abc import Mapping
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
+import torch
+
+from marcir.catalog import create_loss
 from marcir.checks import finite, one_of, switch
 from marcir.config import DataConfig, EncoderConfig, TrainConfig
 from marcir.errors import ConfigError
+from marcir.labels.statistics import LabelStatistics
 
 _KINDS: dict[str, Any] = {"data": DataConfig, "encoder": EncoderConfig, "train": TrainConfig}
 
@@ -29,6 +33,19 @@ def checked_options(given: Mapping[str, Any], known: Mapping[str, Any]) -> dict[
         name: value if known[name] is None else _fitting(name, value, type(known[name]))
         for name, value in given.items()
     }
+
+
+def check_values(loss: str, options: Mapping[str, Any]) -> None:
+    """Refuse options whose values the loss refuses.
+
+    Raises:
+        ConfigError: What the loss says.
+    """
+    labels = LabelStatistics.from_labels(torch.eye(2))  # any will do
+    try:
+        create_loss(loss, statistics=labels, embedding_dim=2, **options)
+    except ConfigError as error:
+        raise ConfigError(f"losses: {loss}: {error}") from error
 
 
 def _fitting(name: str, value: Any, hint: Any) -> Any:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from marcir.catalog import METRICS
 from marcir.stages.benchmarking.studies import STUDIES
-from marcir.stages.reporting.comparison import failures, seeds_note
+from marcir.stages.reporting.comparison import TAIL_NOTE, failures, seeds_note
 from marcir.stages.reporting.names import dataset_name
 from marcir.stages.reporting.paper import paper_heading, paper_pretraining
 from marcir.stages.reporting.runs import CHOSEN_BY, Row, Study, setting_text, value_text
@@ -30,19 +30,22 @@ def study_title(name: str) -> str:
 def ablation_table(study: Study) -> Table:
     """A row a setting; the best of each method on the validation images is marked, never on test."""
     keys = setting_keys(study.rows)
-    columns = ("", *keys, "seeds", f"validation {CHOSEN_BY}", *METRICS)
+    columns = ("", *keys, "seeds", f"validation {CHOSEN_BY}", *METRICS, "tail")
     best = [id(row) for row in chosen(study).values()]
     lines = [_line(row, keys, "chosen" if id(row) in best else "") for row in study.done]
     if keys == [PRETRAINED]:
         lines += [
-            Line((Cell(loss), Cell(value), Cell("-"), Cell("-"), *cells), paper_heading(study.dataset))
+            Line(
+                (Cell(loss), Cell(value), Cell("-"), Cell("-"), *cells, Cell("-")),
+                paper_heading(study.dataset),
+            )
             for loss, value, cells in paper_pretraining(study.dataset)
         ]
     marked = f"chosen: the best validation {CHOSEN_BY} of a method."
     if not any(row.validation.seeds for row in study.done):
         marked = "Nothing was chosen: there are no validation images."
     notes = [
-        f"{marked} {seeds_note(study)}",
+        f"{marked} {TAIL_NOTE} {seeds_note(study)}",
         *_incomplete(study),
         *sentences(study),
         *failures(study),
@@ -94,7 +97,7 @@ def _incomplete(study: Study) -> list[str]:
 def _line(row: Row, keys: Sequence[str], mark: Mark) -> Line:
     validation = score_cell(row.validation, mark)
     settings = [_setting_cell(row.setting[key]) if key in row.setting else Cell("-") for key in keys]
-    scores = [score_cell(row.column(name)) for name in METRICS]
+    scores = [*(score_cell(row.column(name)) for name in METRICS), score_cell(row.tail)]
     return Line((Cell(row.name), *settings, number_cell(len(row.runs), digits=0), validation, *scores))
 
 

@@ -12,6 +12,7 @@ from marcir.stages.reporting.table import Cell, Line, Mark, Table, number_cell, 
 from marcir.stages.tables import percent
 
 COST_OF = "mulsupcon"  # whose loss step is the unit of the others'
+TAIL_NOTE = "tail: mean AP of the rarest third of the labels."
 
 
 def comparison_table(study: Study) -> Table:
@@ -128,7 +129,7 @@ def _notes(study: Study) -> tuple[str, ...]:
     scores = study.records[0].scores if study.records else None
     notes = [
         "Best in bold, second underlined, as shown, among methods. "
-        "Mean rank: over the seven columns, 1 is best. tail: mean AP of the rarest third of the labels. "
+        f"Mean rank: over the seven columns, 1 is best. {TAIL_NOTE} "
         "Loss step: forward and backward of the loss alone on one batch, the shortest of its runs."
     ]
     if scores is not None:

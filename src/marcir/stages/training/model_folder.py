@@ -26,6 +26,8 @@ from marcir.stages.training.task import Task
 
 # Settings that do not change what is learned.
 NEUTRAL = frozenset({"data.cache", "train.keep", "train.checkpoint_minutes"})
+# Where the archive and its split lie; the split in the folder says what must lie there.
+DATA_PLACES = frozenset({"data.root", "data.labels", "data.split"})
 
 
 @dataclass(frozen=True)
@@ -116,31 +118,50 @@ class ModelFolder:
         """Whether there is a checkpoint: then the run goes on, with its own settings and split."""
         return any(self.checkpoints.glob("epoch-*"))
 
-    def check(self, config: Config) -> None:
+    def settings(self) -> Config:
+        """The settings of the run.
+
+        Raises:
+            ConfigError: Where the file cannot be read as such.
+        """
+        file = self.path / "config.yaml"
+        try:
+            return Config.of(read_yaml(file)).anchored()
+        except (ConfigError, TypeError) as error:  # settings of the wrong type
+            raise ConfigError(
+                f"{file}: not the settings of a run ({reason(error)}). Restore it, or use another --run."
+            ) from error
+
+    def check(self, config: Config, moved: bool = False) -> None:
         """Refuse a folder that holds something else than a run with these settings.
+
+        Args:
+            config: The settings.
+            moved: Whether the archive and its split may lie elsewhere than when the run began.
 
         Raises:
             ConfigError: Names the first setting that differs.
         """
         file = self.path / "config.yaml"
         if file.exists() and self.started:
-            ours, theirs = config.flat(), _settings(file).flat()
-            for name in [*theirs, *(name for name in ours if name not in theirs)]:
-                if name not in NEUTRAL and ours.get(name) != theirs.get(name):
-                    raise ConfigError(
-                        f"{self.path} was trained with {name} = {theirs.get(name)}, now it is "
-                        f"{ours.get(name)}. Use another --run, or the same settings to go on."
-                    )
+            found = first_difference(self.settings(), config, DATA_PLACES if moved else frozenset())
+            if found is not None:
+                name, before, now = found
+                raise ConfigError(
+                    f"{self.path} was trained with {name} = {before}, now it is {now}. "
+                    "Use another --run, or the same settings to go on."
+                )
         elif not file.exists() and self.path.exists() and not all(map(_half_written, self.path.iterdir())):
             raise ConfigError(f"{self.path}: the folder is not empty and is no run. Use another --run.")
 
     def claim(self, config: Config, split: Split) -> None:
-        """Write settings and split of a run that begins."""
+        """Write the settings of a run that begins or goes on, and the split of one that begins."""
         import yaml
 
         # The settings first: they mark the folder as a run, should the process be killed here.
         self._write("config.yaml", yaml.safe_dump(config.nested(), sort_keys=False))
-        split.save(self.split)
+        if not self.started:
+            split.save(self.split)
 
     def sweep(self) -> None:
         """Remove files that were left half written when the process was killed."""
@@ -240,13 +261,19 @@ def _scores(evaluation: Evaluation | None) -> list[str]:
     return [markdown(evaluation.rows()), "", *evaluation.notes()]
 
 
-def _settings(file: Path) -> Config:
-    try:
-        return Config.of(read_yaml(file)).anchored()
-    except (ConfigError, TypeError) as error:  # settings of the wrong type
-        raise ConfigError(
-            f"{file}: not the settings of a run ({reason(error)}). Restore it, or use another --run."
-        ) from error
+def first_difference(
+    before: Config, now: Config, ignored: frozenset[str] = frozenset()
+) -> tuple[str, Any, Any] | None:
+    """The first setting that matters and differs, its value before, and now; None where there is none.
+
+    >>> first_difference(Config(), Config.of({"train": {"lr": 0.1}}))
+    ('train.lr', 0.001, 0.1)
+    """
+    theirs, ours = before.flat(), now.flat()
+    for name in dict.fromkeys([*theirs, *ours]):
+        if name not in NEUTRAL | ignored and ours.get(name) != theirs.get(name):
+            return name, theirs.get(name), ours.get(name)
+    return None
 
 
 def _half_written(path: Path) -> bool:
