@@ -289,6 +289,15 @@ def test_the_best_baseline_is_the_best_on_the_seeds_that_are_compared(tmp_path: 
     assert {row["against"] for row in rows} == {"LBase"}
 
 
+def test_a_better_baseline_with_fewer_seeds_is_not_passed_over(tmp_path: Path) -> None:
+    made = Results(tmp_path)
+    for loss, strength, seeds in (("lbase", 0.5, 3), ("oml", 1.0, 2), ("lmsc", 2.0, 1), ("marc", 0.3, 3)):
+        for seed in range(seeds):
+            made_record(loss, seed, strength, results=made)
+    table = table_of(report(tmp_path), "ucm-marc-against-best", "csv")
+    assert {row["against"] for row in rows_of(table)} == {"OML"}  # one seed alone, LMsc's, gives no verdict
+
+
 def test_runs_that_were_not_judged_alike_are_refused_by_their_names(tmp_path: Path) -> None:
     made = Results(tmp_path)
     made_record("marc", 0, results=made)

@@ -123,10 +123,10 @@ def contests(study: Study) -> list[Contest]:
 
 
 def best_of(rows: Sequence[Row], column: str, rival: Row) -> Row | None:
-    """The row that is best in a column over the seeds it shares with the rival, among those with the most."""
+    """The best row in a column over the seeds it shares with the rival: two at least, where any has two."""
     shared = {id(row): _shared(row, rival) for row in rows if row.column(column).seeds}
-    most = max(map(len, shared.values()), default=0)
-    able = [row for row in rows if most and len(shared.get(id(row), ())) == most]
+    enough = min(2, max(map(len, shared.values()), default=0))
+    able = [row for row in rows if enough and len(shared.get(id(row), ())) >= enough]
     return max(able, key=lambda row: np.mean(_by_seed(row, shared[id(row)], column)), default=None)
 
 
