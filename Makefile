@@ -4,14 +4,20 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-.PHONY: demo test lint format check install s3-server page-tools clean
+.PHONY: demo test test-slow lint format check install s3-server page-tools clean
 
 demo: $(INSTALLED)
 	$(BIN)/marcir demo $(DEMO)
 
-# Two tests at a time; each then computes on one core, as much of what they start does.
+# Two tests at a time; each then computes on one core, as most of what they start does.
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q --numprocesses 2 --dist worksteal
+
 test: $(INSTALLED)
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q --numprocesses 2 --dist worksteal
+	$(PYTEST) -m 'not slow and not browser'
+
+# What CI runs beside it; the tests say what they lack: chromium, npm's axe-core, a moto server, ../shared.
+test-slow: $(INSTALLED)
+	$(PYTEST) -m 'slow or browser'
 
 lint: $(INSTALLED)
 	$(BIN)/ruff format --check .
@@ -19,7 +25,7 @@ lint: $(INSTALLED)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-check: lint test
+check: lint test test-slow
 
 format: $(INSTALLED)
 	$(BIN)/ruff format .

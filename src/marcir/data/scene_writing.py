@@ -14,18 +14,22 @@ import io
 import json
 import os
 import re
+import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from multiprocessing import get_context
+from multiprocessing import active_children, get_context
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from types import ModuleType
 
 from marcir.checks import seed_number, whole
 from marcir.data.scene_drawing import SCENE_LABELS, SIZES, draw_scene
-from marcir.errors import ConfigError, needs
+from marcir.errors import ConfigError, DataError, needs
 from marcir.files import written_whole
+from marcir.processes import describe_exit
 from marcir.progress import track
 
 with needs("train"):
@@ -169,15 +173,29 @@ def _in_process(out: Path, about: dict[str, int], chunks: list[range]) -> Drawn:
 def _pooled(out: Path, about: dict[str, int], chunks: list[range], workers: int) -> Drawn:
     """Chunks as they are finished, in any order."""
     pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"))
+    children: list[BaseProcess] = []
     try:
         with _script_hidden():
             waiting: dict[Future[list[list[str]]], range] = {
                 pool.submit(_draw_chunk, out, about, chunk): chunk for chunk in chunks
             }
+        children += active_children()
         for future in as_completed(waiting):
             yield waiting[future], future.result()
+    except BrokenProcessPool as error:
+        raise DataError(
+            f"{out}: while drawing, {_first_death(children)}. Start it again to go on."
+        ) from error
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _first_death(children: Sequence[BaseProcess]) -> str:
+    """What ended the first process; the pool ends all others with SIGTERM."""
+    for child in children:
+        child.join(1)
+    codes = [child.exitcode for child in children if child.exitcode not in (None, 0, -signal.SIGTERM)]
+    return describe_exit(codes[0] or 0) if codes else "a process ended without a word"
 
 
 @contextmanager

@@ -143,7 +143,17 @@ def _shared_split(base: Config, seed: int, results: Results) -> tuple[Path, Spli
 def _with_split(run: Run, results: Results, split: tuple[Path, Split]) -> Record:
     path, drawn = split
     data = replace(run.config.data, split=str(path))
-    return planned(replace(run, config=replace(run.config, data=data)), drawn.checksum)
+    run = replace(run, config=replace(run.config, data=data))
+    return planned(run, drawn.checksum, _begun(run, results))
+
+
+def _begun(run: Run, results: Results) -> Config | None:
+    """Settings that a run was done or begun with; None where it was not."""
+    found = results.load(run.study, run.name)
+    if found is not None and found.done:
+        return Config.of(found.config)
+    folder = ModelFolder(results.run_folder(run.study, run.name))
+    return folder.settings() if folder.started else None
 
 
 def _is_there(record: Record, results: Results) -> bool:

@@ -16,6 +16,7 @@ from marcir.data.images import Form, read_image
 from marcir.data.resize import prepared, to_square
 from marcir.encoder.backbone import create_backbone
 from marcir.encoder.encoder import Encoder
+from marcir.encoder.precision import float32_only
 from marcir.errors import ConfigError, DataError
 from marcir.files import reason
 from marcir.stages.training.model_config import checked_config
@@ -83,7 +84,9 @@ class Model:
     def embed_batch(self, images: Tensor) -> np.ndarray:
         """Unit vectors of a stack of square images in the source's type. (B, C, S, S) -> (B, D)"""
         inputs = prepared(images, self.config.size).contiguous(memory_format=torch.channels_last)
-        vectors: np.ndarray = self.encoder.embed(inputs.to(self.encoder.mean.device)).cpu().numpy()
+        device = self.encoder.mean.device
+        with float32_only(device):
+            vectors: np.ndarray = self.encoder.embed(inputs.to(device)).cpu().numpy()
         return vectors
 
     def _read(self, image: "AnyImage", position: int) -> np.ndarray:

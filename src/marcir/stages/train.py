@@ -4,10 +4,11 @@ import hashlib
 import os
 import shlex
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,9 +19,12 @@ from filelock import FileLock, Timeout
 from marcir.catalog import loss_options
 from marcir.config import Config
 from marcir.data.split import Split
-from marcir.errors import ConfigError, DependencyError
+from marcir.encoder.backbone import check_backbone
+from marcir.encoder.precision import Precision
+from marcir.errors import ConfigError, DependencyError, TrainingError
 from marcir.files import cache_folder
 from marcir.losses import MultiLabelLoss
+from marcir.processes import describe_exit
 from marcir.stages.evaluate import Evaluation
 from marcir.stages.training.board import Board
 from marcir.stages.training.build import build_encoder, build_loss
@@ -28,6 +32,7 @@ from marcir.stages.training.checkpoint import Checkpoints, Progress
 from marcir.stages.training.examples import AugmentedImages, Examples, FrozenFeatures
 from marcir.stages.training.loop import Trainer
 from marcir.stages.training.model_folder import ModelConfig, ModelFolder
+from marcir.stages.training.precision import decide_precision
 from marcir.stages.training.reporter import Reporter, duration
 from marcir.stages.training.task import Task, image_size, open_task
 from marcir.stages.training.testing import Tested, score_test
@@ -37,6 +42,8 @@ if TYPE_CHECKING:
 
 # Seconds within which two interrupts count as one.
 _SAME_INTERRUPT = 1.0
+# Seconds between a lost connection and the end of the process that lost it.
+_DEATH_SECONDS = 2.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,14 +89,17 @@ def train_run(config: Config, quiet: bool = False, moved: bool = False) -> Train
         moved: Whether the archive and its split may lie elsewhere than when the run began.
     """
     config = effective(config)
-    fabric = start_fabric(config)
     folder = ModelFolder(config.folder)
     folder.check(config, moved)
+    check_backbone(config.encoder.backbone)
     task = open_task(config, folder.split if folder.started else None)
+    config, precision = decide_precision(config, folder.settings() if folder.started else None)
+    fabric = start_fabric(config)
     reporter = Reporter(config.train.epochs, fabric.is_global_zero and not quiet)
     trainer = _trainer(config, fabric, task, folder, reporter)
     lock = _only_run(folder.path) if fabric.is_global_zero else nullcontext()
-    with lock:
+    with lock, _explaining_dead_processes(fabric):
+        _introduce(reporter, config, task, precision)
         return _train(config, fabric, task, folder, reporter, trainer)
 
 
@@ -100,7 +110,6 @@ def _train(
         folder.sweep()
         folder.claim(config, task.split)
     fabric.barrier()
-    _introduce(reporter, config, task)
     if trainer.resume():
         _say_resumed(reporter, trainer, config)
     with _stopping_on_interrupt(trainer):
@@ -143,17 +152,13 @@ def _only_run(folder: Path) -> FileLock:
 
 
 def effective(config: Config) -> Config:
-    """The settings with nothing left to be decided: what is written beside the run."""
+    """The settings with their defaults filled in, all but the precision (`decide_precision`)."""
     options = {**loss_options(config.loss.name), **config.loss.options}
-    precision = config.train.precision
-    if precision == "auto":
-        precision = "bfloat16" if _bfloat16_is_native() else "float32"
     config = config.anchored()
     return replace(
         config,
         data=replace(config.data, size=image_size(config.data)),
         loss=replace(config.loss, options=options),
-        train=replace(config.train, precision=precision),
     )
 
 
@@ -175,7 +180,46 @@ def start_fabric(config: Config) -> "Fabric":
         precision="bf16-mixed" if config.train.precision == "bfloat16" else "32-true",
     )
     fabric.launch()
+    _check_same_precision(fabric, config)
     return fabric
+
+
+@contextmanager
+def _explaining_dead_processes(fabric: "Fabric") -> Iterator[None]:
+    """Where a process that fabric started has died, raise what its death means, not a broken connection.
+
+    Raises:
+        TrainingError: With the first process that died.
+    """
+    try:
+        yield
+    except RuntimeError as error:
+        children: list[subprocess.Popen[bytes]] = getattr(fabric.strategy.launcher, "procs", [])
+        for rank, child in enumerate(children, 1):
+            with suppress(subprocess.TimeoutExpired):
+                if child.wait(_DEATH_SECONDS):
+                    raise TrainingError(
+                        f"process {rank} of {fabric.world_size}: {describe_exit(child.returncode)}. The same "
+                        "command goes on from the last checkpoint."
+                    ) from error
+        raise
+
+
+def _check_same_precision(fabric: "Fabric", config: Config) -> None:
+    """Refuse processes whose machines decided differently.
+
+    Raises:
+        ConfigError: On every process.
+    """
+    if fabric.world_size == 1:
+        return
+    lowered = torch.tensor(float(config.train.precision == "bfloat16"), device=fabric.device)
+    share: Any = fabric.all_reduce(lowered, reduce_op="mean")
+    if float(share) not in (0.0, 1.0):
+        raise ConfigError(
+            "train.precision: some processes would compute in bfloat16 and others in float32, because their "
+            "machines differ. Set --train.precision float32."
+        )
 
 
 def _trainer(
@@ -235,13 +279,14 @@ def _stopping_on_interrupt(trainer: Trainer) -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-def _introduce(reporter: Reporter, config: Config, task: Task) -> None:
+def _introduce(reporter: Reporter, config: Config, task: Task, precision: Precision) -> None:
     sizes = " / ".join(f"{len(task.positions(part)):,}" for part in ("train", "validation", "test"))
     reporter.say(
         f"{task.archive.name}: {len(task.archive):,} images ({sizes} to train / validate / test), "
         f"{len(task.archive.vocabulary)} labels; {config.encoder.backbone} at {task.size} px, "
-        f"{config.loss.name}, {config.train.precision}"
+        f"{config.loss.name}"
     )
+    reporter.say(f"computing in {precision}")
     for problem in task.source.broken.values():
         reporter.say(f"skipped {problem}")
     if len(task.positions("validation")) < 2:
@@ -261,10 +306,3 @@ def _command(config: Config) -> str:
     """The arguments to go on with: as they were given, or the settings beside the run."""
     given = sys.argv[2:] if len(sys.argv) > 2 and sys.argv[1] == "train" else []
     return shlex.join(given or ["--config", str(config.folder / "config.yaml"), "--run", str(config.folder)])
-
-
-def _bfloat16_is_native() -> bool:
-    """Whether bfloat16 is in the hardware; emulated, it is slower than float32."""
-    if torch.cuda.is_available():
-        return bool(torch.cuda.is_bf16_supported(including_emulation=False))
-    return bool(torch.cpu._is_avx512_bf16_supported())

@@ -21,13 +21,24 @@ from marcir.metrics.scores import Scores
 from marcir.stages.benchmarking.plan import Run, config_hash
 from marcir.stages.benchmarking.record import COMPARISON, Record, Results
 from marcir.stages.train import Trained, effective, train_run
+from marcir.stages.training.precision import decide_precision
 
 _TIMED = 20
 
 
-def planned(run: Run, split_checksum: str) -> Record:
-    """The record of a run that has not begun."""
+def planned(run: Run, split_checksum: str, begun: Config | None = None) -> Record:
+    """The record of a run that has no scores yet.
+
+    Args:
+        run: Which.
+        split_checksum: Of the split that it uses.
+        begun: Settings that it was begun with; None where it was not.
+    """
     config = effective(run.config)
+    if begun is not None and config.train.precision == "auto":  # it keeps the one that it has
+        config = replace(config, train=replace(config.train, precision=begun.train.precision))
+    else:
+        config, _ = decide_precision(config)
     return Record(
         study=run.study,
         dataset=config.data.name,

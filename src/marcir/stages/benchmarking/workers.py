@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 
+from marcir.processes import describe_exit
 from marcir.stages.benchmarking.record import Record, Results
 
 _WORKER = "marcir.stages.benchmarking.worker"
@@ -64,9 +65,7 @@ class Worker:
         line = self.answers.readline() if self.answers is not None else ""
         if line:
             return Outcome(self._record, json.loads(line)["error"])
-        code = self._gone()
-        how = f"was killed by signal {-code}" if code < 0 else f"ended with code {code}"
-        return Outcome(self._record, f"its process {how}", died=True)
+        return Outcome(self._record, describe_exit(self._gone()), died=True)
 
     def close(self) -> None:
         """Let an idle one end."""

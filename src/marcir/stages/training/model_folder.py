@@ -144,7 +144,10 @@ class ModelFolder:
         """
         file = self.path / "config.yaml"
         if file.exists() and self.started:
-            found = first_difference(self.settings(), config, DATA_PLACES if moved else frozenset())
+            ignored = DATA_PLACES if moved else frozenset()
+            if config.train.precision == "auto":  # the run keeps the one that it began with
+                ignored |= {"train.precision"}
+            found = first_difference(self.settings(), config, ignored)
             if found is not None:
                 name, before, now = found
                 raise ConfigError(

@@ -1,0 +1,37 @@
+"""A processor that claims bfloat16, and trials of it that end, for real, in every way."""
+
+import sys
+
+import pytest
+import torch
+
+from marcir.encoder import precision
+from marcir.encoder.precision import Processor
+
+CLAIMS = Processor("a processor", frozenset({"avx512_bf16", "amx_bf16"}))
+# What a child does after float32 has worked.
+CHILDREN = {
+    "illegal instruction": "os.kill(os.getpid(), signal.SIGILL)",
+    "killed": "os.kill(os.getpid(), signal.SIGKILL)",
+    "crash": "os.kill(os.getpid(), signal.SIGSEGV)",
+    "exception": "raise RuntimeError('could not create a primitive')",
+    "not finite": "print(json.dumps(dict(finite=False, float32=2.0, bfloat16=1.0)))",
+    "slower": "print(json.dumps(dict(finite=True, float32=1.0, bfloat16=2.0)))",
+    "hardly faster": "print(json.dumps(dict(finite=True, float32=1.14, bfloat16=1.0)))",
+    "faster": "print(json.dumps(dict(finite=True, float32=2.0, bfloat16=1.0)))",
+}
+
+
+def child(does: str, before: str = "print('started', flush=True)") -> list[str]:
+    """A process that ends, for real, in the way that is asked for."""
+    return [sys.executable, "-c", f"import json, os, signal, threading\n{before}\n{does}"]
+
+
+def pretend_processor(monkeypatch: pytest.MonkeyPatch, kind: str | None = None) -> None:
+    """Let the processor claim bfloat16, and trials of it be done by one of the children."""
+    monkeypatch.setattr(precision, "processor", lambda: CLAIMS)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.delenv("ONEDNN_MAX_CPU_ISA", raising=False)
+    precision._tried.cache_clear()
+    if kind is not None:
+        monkeypatch.setattr(precision, "_TRIAL", child(CHILDREN[kind]))
