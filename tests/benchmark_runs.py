@@ -4,7 +4,12 @@ import os
 import signal
 import subprocess
 import sysconfig
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+
+from marcir.stages.benchmarking.perform import perform
+from marcir.stages.benchmarking.record import Record, Results
+from marcir.stages.benchmarking.workers import Outcome
 
 MARCIR = Path(sysconfig.get_path("scripts")) / "marcir"
 
@@ -21,6 +26,14 @@ def start(command: str, plan: Path, results: Path, cache: Path, *more: str) -> s
         # Whoever runs the tests in the background may have Ctrl-C ignored, and processes inherit that.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
+
+
+def perform_here(
+    records: Iterable[Record], results: Results, jobs: int, tell: bool = False
+) -> Iterator[Outcome]:
+    """In place of worker processes: runs in this one, one after the other."""
+    for record in records:
+        yield Outcome(record, perform(record, results, quiet=not tell).error)
 
 
 def workers_of(results: Path) -> list[int]:

@@ -2,14 +2,20 @@
 
 import json
 import os
+import signal
 import subprocess
 import sysconfig
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
+import pytest
 from safetensors.torch import load_file
 from torch import Tensor
 
 from marcir.cli import main
+from marcir.stages.training.checkpoint import Progress
+from marcir.stages.training.reporter import Reporter
 
 MARCIR = Path(sysconfig.get_path("scripts")) / "marcir"
 
@@ -30,6 +36,25 @@ def train(*arguments: str) -> None:
     assert main(["train", *arguments]) == 0
 
 
+@contextmanager
+def after_an_epoch(do: Callable[[], object]) -> Iterator[None]:
+    """Do something after every epoch of a run in this process."""
+    reported = Reporter.epoch
+
+    def epoch(self: Reporter, progress: Progress, better: bool) -> None:
+        reported(self, progress, better)
+        do()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Reporter, "epoch", epoch)
+        yield
+
+
+def interrupted_after_an_epoch() -> AbstractContextManager[None]:
+    """Ctrl-C, for real, after the first epoch of a run in this process."""
+    return after_an_epoch(lambda: signal.raise_signal(signal.SIGINT))
+
+
 def weights(run: Path) -> dict[str, Tensor]:
     return load_file(run / "model.safetensors")
 
@@ -40,7 +65,7 @@ def newest_state(run: Path) -> dict[str, Tensor]:
     return {name: value.clone() for name, value in tensors.items()}
 
 
-def progress(run: Path) -> dict[str, object]:
+def progress_of(run: Path) -> dict[str, object]:
     """Numbers of the newest checkpoint."""
     content = json.loads((sorted((run / "last").iterdir())[-1] / "state.json").read_text())
     found: dict[str, object] = content["progress"]

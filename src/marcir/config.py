@@ -85,7 +85,9 @@ class TrainConfig:
     views: int = _option(1, "augmented versions of each image in a batch, 1 or 2")
     seed: int = _option(0, "fixes split, first weights, order and augmentation")
     patience: int | None = _option(None, "stop after so many epochs without a better validation score")
-    precision: Literal["auto", "float32", "bfloat16"] = _option("auto", "bfloat16 where it is native")
+    precision: Literal["auto", "float32", "bfloat16"] = _option(
+        "auto", "auto: bfloat16 where it works and is faster, which is tried once"
+    )
     devices: int = _option(1, "processes of this machine (torchrun sets it by itself)")
     keep: int = _option(2, "checkpoints to keep")
     checkpoint_minutes: float = _option(10.0, "also save within an epoch, after so many minutes")

@@ -8,24 +8,21 @@ from pathlib import Path
 
 import pytest
 
+from marcir.cli import main
+
+pytestmark = pytest.mark.slow
 MARCIR = Path(sysconfig.get_path("scripts")) / "marcir"
+SHORT = ["demo", "--out", "out", "--images", "200", "--epochs", "1"]
 
 
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str, str]:
     """Where it went, what it printed, and what it said on the way."""
     folder = tmp_path_factory.mktemp("demo")
-    done = start(folder)
+    environment = {**os.environ, "MARCIR_CACHE": str(folder / "cache")}
+    done = subprocess.run([MARCIR, *SHORT], capture_output=True, text=True, cwd=folder, env=environment)
     assert done.returncode == 0, done.stderr
     return folder / "out", done.stdout, done.stderr
-
-
-def start(folder: Path, *more: str) -> subprocess.CompletedProcess[str]:
-    arguments = ["demo", "--out", "out", "--images", "200", "--epochs", "1", *more]
-    cache = {"MARCIR_CACHE": str(folder / "cache")}
-    return subprocess.run(
-        [str(MARCIR), *arguments], capture_output=True, text=True, cwd=folder, env={**os.environ, **cache}
-    )
 
 
 def test_it_prints_the_table_beside_chance_and_oracle(demo: tuple[Path, str, str]) -> None:
@@ -49,17 +46,18 @@ def test_it_leaves_a_report_an_index_and_a_picture(demo: tuple[Path, str, str]) 
     assert "labels among the hits" in printed
 
 
-def test_begun_again_it_does_only_what_is_missing(demo: tuple[Path, str, str]) -> None:
+def test_begun_again_it_does_only_what_is_missing(
+    demo: tuple[Path, str, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     out, printed, _ = demo
-    again = start(out.parent)
-    assert again.returncode == 0, again.stderr
-    assert "scenes-marc-calibrated" not in again.stderr
+    monkeypatch.chdir(out.parent)
+    monkeypatch.setenv("MARCIR_CACHE", str(out.parent / "cache"))
+    assert main(SHORT) == 0
+    again = capsys.readouterr()
+    assert "scenes-marc-calibrated" not in again.err
     hits = printed[printed.index("Images like") : printed.index("labels among")]
-    assert hits in again.stdout
-
-
-def test_other_settings_are_refused(demo: tuple[Path, str, str]) -> None:
-    out, _, _ = demo
-    other = start(out.parent, "--images", "250")
-    assert (other.returncode, other.stdout) == (2, "")
-    assert other.stderr.rstrip().count("\n") <= 2
+    assert hits in again.out
+    assert main([*SHORT, "--images", "250"]) == 2  # other settings are refused
+    refused = capsys.readouterr()
+    assert refused.out == ""
+    assert refused.err.rstrip().count("\n") <= 2

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pytest
 import torch
 
 from marcir.config import DataConfig, EncoderConfig
@@ -15,6 +16,7 @@ from marcir.stages.training.build import build_untrained
 from marcir.stages.training.task import Task, image_size
 
 
+@pytest.mark.slow
 def test_random_weights_are_hardly_above_chance(tmp_path: Path, own_cache: Path) -> None:
     write_scenes(tmp_path / "scenes", 600, 64, 0)
     archive, _ = open_archive("manifest", tmp_path / "scenes")

@@ -68,6 +68,7 @@ def test_the_readme_names_every_loss() -> None:
     assert set(LOSSES) <= set(words)
 
 
+@pytest.mark.slow
 def test_every_shell_block_of_the_readme_runs_in_its_order(tmp_path: Path) -> None:
     blocks = re.findall(r"```bash\n(.*?)```", README, re.DOTALL)
     assert len(blocks) >= 4

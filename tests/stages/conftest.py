@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from marcir.data.scene_writing import write_scenes
-from training_runs import start
+from training_runs import train
 
 
 @pytest.fixture(scope="session")
@@ -27,14 +27,10 @@ def models(scenes: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path
         *("--train.batch_size", "14", "--train.epochs", "1", "--loss.name", "mulsupcon"),
         *("--train.precision", "float32"),  # the same bits on every machine
     ]
-    cache = tmp_path_factory.mktemp("models-cache")
-    begun = [
-        start([*settings, "--train.seed", str(seed), "--run", str(runs / str(seed))], cache)
-        for seed in (0, 1)
-    ]
-    for run in begun:
-        _, heard = run.communicate(timeout=120)
-        assert run.returncode == 0, heard
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MARCIR_CACHE", str(tmp_path_factory.mktemp("models-cache")))
+        for seed in ("0", "1"):
+            train(*settings, "--train.seed", seed, "--run", str(runs / seed))
     return runs / "0", runs / "1"
 
 

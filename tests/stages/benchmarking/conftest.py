@@ -5,8 +5,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from benchmark_runs import start
+import marcir.stages.benchmark
+from benchmark_runs import perform_here
 from marcir.data.scene_writing import write_scenes
+from marcir.stages.benchmark import benchmark
 
 
 @pytest.fixture(scope="session")
@@ -49,12 +51,19 @@ def _use_cache(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MARCIR_CACHE", str(cache))
 
 
+@pytest.fixture(autouse=True)
+def _in_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands of this process perform runs in it; programs that `start` starts have real workers."""
+    monkeypatch.setattr(marcir.stages.benchmark, "perform_all", perform_here)
+
+
 @pytest.fixture(scope="session")
 def unbroken(plan_file: Path, cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Results of a benchmark that nobody disturbed, two runs at a time."""
+    """Results of a benchmark that nobody disturbed."""
     results = tmp_path_factory.mktemp("results") / "unbroken"
-    done = start("benchmark", plan_file, results, cache, "--jobs", "2")
-    out, heard = done.communicate(timeout=300)
-    assert done.returncode == 0, heard
-    assert "6 of 6 runs have scores, 6 were trained now" in out
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MARCIR_CACHE", str(cache))
+        patch.setattr(marcir.stages.benchmark, "perform_all", perform_here)
+        done = benchmark(plan_file, results)
+    assert "6 of 6 runs have scores, 6 were trained now" in str(done)
     return results

@@ -11,13 +11,17 @@ from pathlib import Path
 import pytest
 import yaml
 
-from benchmark_runs import start, workers_of
+import marcir.stages.benchmark
+from benchmark_runs import perform_here, start, workers_of
 from marcir.cli import main
 from marcir.config import Config
+from marcir.stages.benchmark import benchmark
 from marcir.stages.benchmarking.perform import failed, perform
 from marcir.stages.benchmarking.plan import config_hash
 from marcir.stages.benchmarking.record import Record, Results
+from marcir.stages.benchmarking.workers import perform_all
 from pretended_trials import pretend_processor
+from training_runs import interrupted_after_an_epoch
 
 
 def records(results: Path) -> dict[str, Record]:
@@ -87,10 +91,7 @@ def test_killed_half_way_it_goes_on_with_what_is_missing_and_ends_the_same(
     wait_until_gone(results)
     kept = {p: p.stat().st_mtime_ns for p in results.glob("records/*/*.json")}
     assert 3 <= len(kept) <= 4
-    resumed = start("benchmark", plan_file, results, cache)
-    out, heard = resumed.communicate(timeout=300)
-    assert resumed.returncode == 0, heard
-    assert f"{6 - len(kept)} were trained now" in out
+    assert f"{6 - len(kept)} were trained now" in str(benchmark(plan_file, results))
     assert all(path.stat().st_mtime_ns == changed for path, changed in kept.items())
     ours, theirs = records(results), records(unbroken)
     assert ours.keys() == theirs.keys()
@@ -109,10 +110,7 @@ def test_ctrl_c_ends_the_runs_too_and_the_same_command_goes_on(
                 os.killpg(stopped.pid, signal.SIGINT)
     assert stopped.returncode == 130
     assert not workers_of(results)
-    resumed = start("benchmark", plan_file, results, cache)
-    out, heard = resumed.communicate(timeout=300)
-    assert resumed.returncode == 0, heard
-    assert "6 of 6 runs have scores" in out
+    assert "6 of 6 runs have scores" in str(benchmark(plan_file, results))
 
 
 def test_a_run_whose_process_dies_is_recorded_and_the_others_go_on(
@@ -250,15 +248,18 @@ def begun(plan: dict[str, object], cache: Path, tmp_path_factory: pytest.TempPat
     train = {"epochs": 100_000, "batch_size": 20, "precision": "float32"}
     content = {**plan, "seeds": [0], "losses": ["mulsupcon"], "train": train}
     (folder / "plan.yaml").write_text(yaml.safe_dump(content))
-    running = start("benchmark", folder / "plan.yaml", folder / "results", cache)
-    deadline = time.monotonic() + 60
-    while not list(folder.glob("results/runs/*/*/history.csv")):
-        assert time.monotonic() < deadline, "the run does not begin"
-        time.sleep(0.05)  # polling another process
-    running.send_signal(signal.SIGINT)
-    running.communicate(timeout=60)
-    assert running.returncode == 130
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MARCIR_CACHE", str(cache))
+        patch.setattr(marcir.stages.benchmark, "perform_all", perform_here)
+        interrupted(folder)
     return folder
+
+
+def interrupted(folder: Path) -> None:
+    """The benchmark of a folder, stopped after the first epoch."""
+    arguments = ["--config", str(folder / "plan.yaml"), "--results", str(folder / "results")]
+    with interrupted_after_an_epoch():
+        assert main(["benchmark", *arguments]) == 130
 
 
 def test_a_run_that_was_begun_with_other_settings_is_refused_before_anything_is_trained(
@@ -273,7 +274,7 @@ def test_a_run_that_was_begun_with_other_settings_is_refused_before_anything_is_
 
 
 def test_a_run_goes_on_where_results_and_archive_were_moved(
-    begun: Path, archive: Path, cache: Path, tmp_path: Path
+    begun: Path, archive: Path, tmp_path: Path
 ) -> None:
     shutil.copytree(begun, tmp_path / "moved")
     shutil.copytree(archive, tmp_path / "archive")
@@ -283,15 +284,8 @@ def test_a_run_goes_on_where_results_and_archive_were_moved(
     file.write_text(yaml.safe_dump(plan))
     (history,) = results.glob("runs/*/*/history.csv")
     before = len(history.read_text().splitlines())
-    running = start("benchmark", file, results, cache)
-    deadline = time.monotonic() + 60
-    while len(history.read_text().splitlines()) <= before:
-        assert running.poll() is None, running.communicate()
-        assert time.monotonic() < deadline, "the run does not go on"
-        time.sleep(0.05)  # polling another process
-    running.send_signal(signal.SIGINT)
-    running.communicate(timeout=60)
-    assert running.returncode == 130
+    interrupted(tmp_path / "moved")
+    assert len(history.read_text().splitlines()) == before + 1
     settings = yaml.safe_load((history.parent / "config.yaml").read_text())
     assert settings["data"]["root"] == str(tmp_path / "archive")
     assert settings["data"]["split"] == str(results / "splits" / "manifest.json")
@@ -414,6 +408,7 @@ def test_an_archive_without_test_images_is_refused_before_anything_is_trained(
     assert "split.json: there are fewer than two test images" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_two_benchmarks_of_one_results_folder_wait_for_each_other(
     plan: dict[str, object], cache: Path, tmp_path: Path
 ) -> None:
@@ -427,6 +422,7 @@ def test_two_benchmarks_of_one_results_folder_wait_for_each_other(
         assert "2 of 2 runs have scores" in out
 
 
+@pytest.mark.slow
 def test_ctrl_c_reaches_every_run_at_once(plan: dict[str, object], cache: Path, tmp_path: Path) -> None:
     file, results = tmp_path / "plan.yaml", tmp_path / "at-once"
     train = {"epochs": 100_000, "batch_size": 20, "precision": "float32"}
@@ -457,6 +453,7 @@ def test_files_of_the_users_folder_are_not_taken_for_modules(
     file = tmp_path / "plan.yaml"
     file.write_text(yaml.safe_dump({**plan, "seeds": [0], "losses": ["marc"]}))
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(marcir.stages.benchmark, "perform_all", perform_all)  # real workers
     assert main(["benchmark", "--config", "plan.yaml", "--results", "results"]) == 0
 
 

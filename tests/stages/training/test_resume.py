@@ -2,14 +2,13 @@
 
 import resource
 import signal
-import sys
 from pathlib import Path
 
 import pytest
 import torch
 
 from marcir.cli import main
-from training_runs import newest_state, progress, start, train, weights
+from training_runs import after_an_epoch, newest_state, progress_of, start, train, weights
 
 
 def same(first: dict[str, torch.Tensor], second: dict[str, torch.Tensor]) -> bool:
@@ -24,12 +23,21 @@ def unbroken(settings: list[str], run: Path) -> Path:
 @pytest.mark.parametrize(
     ("options", "killed_at"),
     [
-        ([], "epoch 1/3"),
-        (["--train.checkpoint_minutes", "0"], "epoch 2/3"),
-        (["--loss.name", "lmsc", "--loss.queue_size", "40"], "epoch 1/3"),
-        (["--loss.name", "oml", "--train.sampler", "label-aware", "--train.views", "2"], "epoch 2/3"),
+        pytest.param([], "epoch 1/3", id="between epochs"),
+        pytest.param(["--train.checkpoint_minutes", "0"], "epoch 2/3", id="within an epoch"),
+        pytest.param(
+            ["--loss.name", "lmsc", "--loss.queue_size", "40"],
+            "epoch 1/3",
+            id="with a queue",
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            ["--loss.name", "oml", "--train.sampler", "label-aware", "--train.views", "2"],
+            "epoch 2/3",
+            id="with other batches and views",
+            marks=pytest.mark.slow,
+        ),
     ],
-    ids=["between epochs", "within an epoch", "with a queue", "with other batches and views"],
 )
 def test_a_killed_run_ends_with_the_same_bits_as_an_unbroken_one(
     options: list[str], killed_at: str, settings: list[str], cache: Path, tmp_path: Path
@@ -61,25 +69,26 @@ def test_an_interrupted_run_saves_within_the_epoch_and_says_how_to_go_on(
                 stopped.send_signal(signal.SIGINT)
     assert stopped.returncode == 130
     assert "To go on: marcir train --data.name manifest" in "".join(lines)
-    assert progress(run)["epoch"] in (1, 2)
+    assert progress_of(run)["epoch"] in (1, 2)
     train(*settings, "--run", str(run))
     assert same(weights(trained), weights(run))
 
 
 def test_a_full_disk_leaves_the_last_good_checkpoint(
-    settings: list[str], cache: Path, tmp_path: Path
+    settings: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = tmp_path / "full"
     train(*settings, "--train.epochs", "1", "--run", str(run))
     (run / "config.yaml").write_text((run / "config.yaml").read_text().replace("epochs: 1", "epochs: 3"))
     before = newest_state(run)
     limit = (run / "model.safetensors").stat().st_size // 2
-    hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
-    code = "import resource, sys; from marcir.cli import main; "
-    code += f"resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {hard})); sys.exit(main(sys.argv[1:]))"
-    full = start([*settings, "--run", str(run)], cache, sys.executable, "-c", code)
-    _, heard = full.communicate(timeout=60)
-    assert full.returncode == 2
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))
+    try:
+        assert main(["train", *settings, "--run", str(run)]) == 2
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    heard = capsys.readouterr().err
     assert "cannot be written (File too large)" in heard
     assert heard.strip().splitlines()[-1].startswith("marcir: ")
     assert same(before, newest_state(run))
@@ -151,14 +160,12 @@ def test_a_run_that_never_began_can_be_started_with_other_settings(
     capsys.readouterr()
 
 
-def test_a_second_process_in_the_same_folder_is_refused(
-    settings: list[str], cache: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_a_second_run_in_the_same_folder_is_refused(
+    settings: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run = str(tmp_path / "run")
-    with start([*settings, "--train.epochs", "500", "--run", run], cache) as first:
-        assert first.stderr is not None
-        for line in first.stderr:
-            if "epoch 1/500" in line:
-                assert main(["train", *settings, "--train.epochs", "500", "--run", run]) == 2
-                first.send_signal(signal.SIGKILL)
+    arguments = ["train", *settings, "--train.epochs", "1", "--run", str(tmp_path / "run")]
+    refused = []
+    with after_an_epoch(lambda: refused.append(main(arguments))):
+        assert main(arguments) == 0
+    assert refused == [2]
     assert "another process is training there" in capsys.readouterr().err

@@ -2,6 +2,9 @@
 
 import csv
 import json
+import os
+import signal
+import socket
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -84,6 +87,13 @@ def test_a_model_embeds_paths_pictures_and_arrays_alike(trained: Path, archive: 
     np.testing.assert_array_equal(model.embed([np.asarray(picture) for picture in pictures]), vectors)
     np.testing.assert_allclose(model.embed([str(path) for path in paths], batch_size=1), vectors, atol=1e-6)
     assert model.embed([]).shape == (0, 16)
+
+
+def test_vectors_do_not_depend_on_autocast_around_them(trained: Path, archive: Path) -> None:
+    model, paths = marcir.load_model(trained), sorted((archive / "images").iterdir())[:3]
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        vectors = model.embed(paths)
+    np.testing.assert_array_equal(vectors, model.embed(paths))
 
 
 def test_embedding_a_folder_gives_the_vectors_that_training_scored(
@@ -172,6 +182,7 @@ def test_a_seed_fixes_the_batches_of_the_first_epoch_whatever_the_loss(
     batches = []
     for name in ("mulsupcon", "lproto", "lmsc", "oml"):
         train(*settings, "--loss.name", name, "--train.epochs", "1", "--run", str(tmp_path / name))
+        assert np.isfinite(float(history(tmp_path / name)[0]["loss"]))
         batches.append(tuple(seen))
         seen.clear()
     assert len(batches[0]) == 3
@@ -179,9 +190,15 @@ def test_a_seed_fixes_the_batches_of_the_first_epoch_whatever_the_loss(
 
 
 @pytest.mark.parametrize("name", LOSSES)
-def test_every_loss_trains(name: str, settings: list[str], tmp_path: Path) -> None:
-    train(*settings, "--loss.name", name, "--train.epochs", "1", "--run", str(tmp_path / "run"))
-    assert np.isfinite(float(history(tmp_path / "run")[0]["loss"]))
+def test_every_loss_is_built_from_settings_and_reaches_the_weights(name: str, settings: list[str]) -> None:
+    config = read_config([*settings, "--loss.name", name], loss_options(name))
+    task = open_task(config)
+    encoder = build_encoder(config.encoder, task, config.train.seed)
+    positions = task.positions("train")[:28]
+    loss = build_loss(config, task)(encoder(task.images(positions)), task.archive.labels[positions])
+    loss.backward()
+    assert torch.isfinite(loss)
+    assert all(torch.isfinite(p.grad).all() and p.grad.any() for p in encoder.head.parameters())
 
 
 def test_a_frozen_backbone_is_embedded_once_and_keeps_its_weights(
@@ -224,6 +241,7 @@ def test_images_of_many_bands_are_scaled_by_their_own_statistics(tmp_path: Path)
     train(
         *("--data.name", "manifest", "--data.root", str(tmp_path), "--data.size", "16", "--run", str(run)),
         *("--encoder.backbone", "test_resnet", "--train.epochs", "1", "--train.batch_size", "14"),
+        *("--train.precision", "float32"),
     )
     config = json.loads((run / "config.json").read_text())
     assert (config["bands"], config["dtype"]) == (5, "float32")
@@ -243,6 +261,7 @@ def test_training_stops_when_validation_no_longer_improves(settings: list[str], 
 # ---- Several processes ---------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "loss", [["lproto"], ["lmsc", "--loss.queue_size", "40"]], ids=["prototypes", "a queue that cuts a batch"]
 )
@@ -285,6 +304,49 @@ def test_two_processes_have_the_loss_curve_of_one(
             err_msg=name,
         )
     np.testing.assert_allclose(float(one_row[0]["loss"]), float(two_row[0]["loss"]), rtol=1e-5)
+
+
+@pytest.mark.slow
+def test_a_process_of_several_that_dies_is_reported_with_what_it_means(
+    settings: list[str], cache: Path, tmp_path: Path
+) -> None:
+    arguments = [*settings, "--train.devices", "2", "--train.epochs", "500", "--run", str(tmp_path / "run")]
+    lines = []
+    with start(arguments, cache) as running:
+        assert running.stderr is not None
+        for line in running.stderr:
+            lines.append(line)
+            if "epoch 1/500" in line:
+                children = Path(f"/proc/{running.pid}/task/{running.pid}/children").read_text().split()
+                os.kill(int(children[0]), signal.SIGKILL)
+    assert running.returncode == 2, "".join(lines)
+    assert lines[-1].startswith("marcir: process 1 of 2: its process was killed by SIGKILL: probably because")
+    assert "The same command goes on from the last checkpoint." in lines[-1]
+
+
+@pytest.mark.slow
+def test_processes_that_would_compute_in_different_precisions_are_refused(
+    settings: list[str], cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    shared = {"WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    # Without AMX: bfloat16 can be asked for on every machine.
+    shared |= {"TORCHELASTIC_RUN_ID": "test", "ONEDNN_MAX_CPU_ISA": "AVX2"}
+    for name, value in shared.items():
+        monkeypatch.setenv(name, value)
+    running = []
+    for rank, precision in enumerate(("float32", "bfloat16")):
+        monkeypatch.setenv("RANK", str(rank))
+        monkeypatch.setenv("LOCAL_RANK", str(rank))
+        arguments = [*settings, "--train.precision", precision, "--run", str(tmp_path / "run")]
+        running.append(start(arguments, cache))
+    for each in running:
+        _, heard = each.communicate(timeout=120)
+        assert each.returncode == 2, heard
+        assert "some processes would compute in bfloat16 and others in float32" in heard
+    assert not (tmp_path / "run").exists()
 
 
 # ---- Settings ------------------------------------------------------------------------------------
