@@ -331,7 +331,12 @@ def test_processes_that_would_compute_in_different_precisions_are_refused(
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    shared = {"WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    shared = {
+        "WORLD_SIZE": "2",
+        "LOCAL_WORLD_SIZE": "2",
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(port),
+    }
     # Without AMX: bfloat16 can be asked for on every machine.
     shared |= {"TORCHELASTIC_RUN_ID": "test", "ONEDNN_MAX_CPU_ISA": "AVX2"}
     for name, value in shared.items():
