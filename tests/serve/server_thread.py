@@ -5,7 +5,6 @@ application would normalise the addresses and headers that some tests send.
 """
 
 import logging
-import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,6 +15,7 @@ import uvicorn
 
 from marcir.serve.app import create_app
 from marcir.serve.protocol import Protocol
+from marcir.serve.run import _address, _listen
 from marcir.serve.service import Service
 from marcir.serve.settings import Settings
 from serve.server_process import SECONDS, Server, until
@@ -37,7 +37,8 @@ def serving_in_a_thread(
         originals: Whether files of `images` are shown.
         token: What it asks for.
     """
-    service = Service(Settings(str(store), images if originals else None, port=0, token=token))
+    settings = Settings(str(store), images if originals else None, port=0, token=token)
+    service = Service(settings)
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("MARCIR_CACHE", str(cache))
         service.archive.archive.model  # noqa: B018  (loaded here, where it finds this cache)
@@ -45,19 +46,19 @@ def serving_in_a_thread(
         create_app(service), http=Protocol, ws="none", log_config=None, access_log=False, server_header=False
     )
     running = uvicorn.Server(config)
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        port = listening.getsockname()[1]
-        log = cache / f"{port}.log"
-        with _logged(log):
-            thread = threading.Thread(target=running.run, args=([listening],))
-            thread.start()
-            try:
-                until(lambda: running.started or not thread.is_alive(), "the service answers")
-                yield Server(f"http://127.0.0.1:{port}", store, images, model, log, token)
-            finally:
-                running.should_exit = True
-                thread.join(SECONDS)
-                assert not thread.is_alive(), "the service does not stop"
+    listening = _listen(settings)
+    url = _address(settings, listening)
+    log = cache / f"{listening.getsockname()[1]}.log"
+    with listening, _logged(log):
+        thread = threading.Thread(target=running.run, args=([listening],))
+        thread.start()
+        try:
+            until(lambda: running.started or not thread.is_alive(), "the service answers")
+            yield Server(url, store, images, model, log, token)
+        finally:
+            running.should_exit = True
+            thread.join(SECONDS)
+            assert not thread.is_alive(), "the service does not stop"
 
 
 @contextmanager

@@ -34,7 +34,7 @@ def test_arrows_lead_to_the_images_from_anywhere(visit: Visit) -> None:
     visit.page.keyboard.type("tre")
     visit.page.keyboard.press("Enter")
     ids = visit.shows("/api/search", label="tree")
-    visit.page.wait_for_function("document.activeElement.matches('.tile-link')")
+    visit.page.wait_for_function("() => document.activeElement.matches('.tile-link')")
     visit.page.keyboard.press("ArrowRight")
     assert visit.focused_id == ids[1]
 

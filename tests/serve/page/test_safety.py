@@ -65,7 +65,7 @@ def test_a_guarded_archive_asks_for_its_token_once(visiting: Visiting, guarded_s
     expect(dialog).to_be_hidden()
     seen = "image => image.complete && image.naturalWidth > 0"
     visit.page.locator("#query img").scroll_into_view_if_needed()
-    visit.page.wait_for_function(f"({seen})(document.querySelector('#query img'))")
+    visit.page.wait_for_function(f"() => ({seen})(document.querySelector('#query img'))")
     visit.page.reload()  # the cookie speaks for us from now on
     visit.shows("/api/search", id="images/000000.png")
     assert guarded_server.token not in visit.page.evaluate(
