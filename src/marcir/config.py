@@ -1,6 +1,7 @@
 """What a training run is told: frozen dataclasses, read from YAML and dotted options, with every default.
 
-The defaults are the recipe of the paper (docs/readings.md says where it leaves something open).
+The defaults are the recipe of the paper (docs/readings.md says where it leaves something open) but for the loss
+and the backbone with its first weights.
 """
 
 import argparse
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar, get_type_hints
 
 from marcir.catalog import LOSSES
-from marcir.checks import fraction, not_negative, one_of, positive, seed_number, whole
+from marcir.checks import NAMED_WEIGHTS, fraction, not_negative, one_of, positive, seed_number, whole
 from marcir.errors import ConfigError, DependencyError, did_you_mean
 
 Section = TypeVar("Section")
@@ -47,8 +48,11 @@ class DataConfig:
 class EncoderConfig:
     """The network."""
 
-    backbone: str = _option("resnet18", "any backbone of timm")
-    weights: str = _option("none", "its first weights: none, hub, or a safetensors file")
+    backbone: str = _option("tf_efficientnet_lite0", "any backbone of timm")
+    weights: str = _option(
+        "imagenet",
+        "its first weights: imagenet (of tf_efficientnet_lite0), hub, a safetensors file, or none: random ones",
+    )
     dim: int = _option(128, "length of an embedding")
     embedding: Literal["projection", "backbone"] = _option(
         "projection", "what is compared: the head's output or the backbone's"
@@ -61,6 +65,11 @@ class EncoderConfig:
         whole("encoder.frozen_views", self.frozen_views, 1)
         if self.frozen and self.embedding == "backbone":
             raise ConfigError("encoder.frozen trains the head alone: set encoder.embedding to projection.")
+        if self.frozen and self.weights == "none":
+            raise ConfigError(
+                "encoder.frozen keeps the backbone as it is, and with encoder.weights none it is random: little "
+                "can be learned. Use imagenet, hub or a file; if you mean it, write encoder.weights random."
+            )
 
 
 @dataclass(frozen=True)
@@ -125,7 +134,7 @@ class Config:
         names = ("root", "labels", "split")
         data: dict[str, Any] = {name: _absolute(getattr(self.data, name)) for name in names}
         weights = self.encoder.weights
-        if weights not in ("none", "hub"):
+        if weights not in NAMED_WEIGHTS:
             weights = str(Path(weights).absolute())
         return replace(self, data=replace(self.data, **data), encoder=replace(self.encoder, weights=weights))
 
