@@ -33,9 +33,9 @@ from marcir.serve import protocol, service, uploads
 uploads.IDLE_SECONDS = protocol.REQUEST_SECONDS = 0.5
 service.WAITING_UPLOADS = 1
 fast = service.embed_content
-def slow(model, content):
+def slow(model, content, title):
     time.sleep(1.0 if content.startswith(b"II") else 0.0)
-    return fast(model, content)
+    return fast(model, content, title)
 service.embed_content = slow
 from marcir.cli import main
 sys.exit(main(sys.argv[1:]))

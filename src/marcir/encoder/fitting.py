@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -39,20 +40,20 @@ def fitting_backbone(path: Path, weights: Mapping[str, Tensor]) -> str | None:
         path: Where the weights are from; its name may tell.
         weights: By name.
     """
-    for name in _candidates(path):
-        with torch.device("meta"):  # shapes alone
-            network = timm.create_model(name, num_classes=0)
-        wanted = network.state_dict()
-        first = network.pretrained_cfg.get("first_conv")
-        free = {f"{first}.weight"}
-        known = {key: value for key, value in weights.items() if key in wanted}
-        classifier = network.pretrained_cfg.get("classifier")
-        heads = tuple(f"{each}." for each in ([classifier] if isinstance(classifier, str) else classifier or ()))
-        rest = [key for key in weights if key not in wanted and not key.startswith(heads)]
-        if known.keys() == wanted.keys() and not rest:
-            if all(key in free or known[key].shape == wanted[key].shape for key in wanted):
-                return name
-    return None
+    return next((name for name in _candidates(path) if _fits(name, weights)), None)
+
+
+def _fits(name: str, weights: Mapping[str, Tensor]) -> bool:
+    with torch.device("meta"):  # shapes alone
+        network: Any = timm.create_model(name, num_classes=0)
+    wanted, config = network.state_dict(), network.pretrained_cfg
+    classifier = config.get("classifier") or ()
+    heads = tuple(f"{each}." for each in ((classifier,) if isinstance(classifier, str) else classifier))
+    found = {key: value for key, value in weights.items() if not key.startswith(heads)}
+    first = f"{config.get('first_conv')}.weight"
+    return found.keys() == wanted.keys() and all(
+        key == first or found[key].shape == wanted[key].shape for key in wanted
+    )
 
 
 def _candidates(path: Path) -> Iterator[str]:

