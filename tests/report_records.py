@@ -9,6 +9,7 @@ import numpy as np
 
 from marcir.catalog import LOSSES
 from marcir.labels import LabelVocabulary
+from marcir.metrics import Scores
 from marcir.stages.benchmarking.record import COMPARISON, Record, Results
 from marcir.stages.scores import chance_scores, oracle_scores, retrieval_scores
 from marcir.types import Embeddings
@@ -18,6 +19,7 @@ NAMES = LabelVocabulary(["tree", "road", "car", "sea", "dock", "tank"])
 RARITY = np.array([0.6, 0.5, 0.35, 0.25, 0.12, 0.1])
 LABELS = np.random.default_rng(1).random((IMAGES, len(NAMES))) < RARITY
 LABELS[~LABELS.any(1), 0] = True
+LABEL_NAMES = tuple(map(tuple, NAMES.decode(LABELS)))
 COUNTS = [210, 180, 120, 80, 40, 30]
 IDS = tuple(f"image{number:02}" for number in range(IMAGES))
 REFERENCES = {
@@ -31,6 +33,13 @@ def made_vectors(strength: float, seed: int) -> Embeddings:
     rng = np.random.default_rng([seed, round(1000 * strength)])
     towards = np.random.default_rng(7).normal(size=(len(NAMES), 12))
     return Embeddings(IDS, strength * LABELS @ towards + rng.normal(size=(IMAGES, 12)))
+
+
+@cache
+def made_scores(strength: float, seed: int) -> Scores:
+    """Scores of such vectors."""
+    vectors = made_vectors(strength, seed).vectors
+    return retrieval_scores(vectors, LABELS, ids=IDS, label_names=NAMES.names, training_counts=COUNTS)
 
 
 @cache
@@ -49,10 +58,7 @@ def made_record(
     **other: Any,
 ) -> Record:
     """A finished run; saved with its vectors where a folder is given."""
-    vectors = made_vectors(strength, seed)
-    scores = retrieval_scores(
-        vectors.vectors, LABELS, ids=IDS, label_names=NAMES.names, training_counts=COUNTS
-    )
+    scores = made_scores(strength, seed)
     facts: dict[str, Any] = {
         "dataset": "ucm",
         "method": loss,
@@ -72,11 +78,11 @@ def made_record(
         "judged_by": "b" * 64,
         "scores": scores,
         "references": {**REFERENCES, "untrained": _untrained(seed)},
-        "labels": tuple(map(tuple, NAMES.decode(LABELS))),
+        "labels": LABEL_NAMES,
     }
     made = Record(study=study, loss=loss, setting=setting or {}, seed=seed, **{**facts, **other})
     if results is not None:
-        results.save(made, vectors)
+        results.save(made, made_vectors(strength, seed))
     return made
 
 

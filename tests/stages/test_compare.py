@@ -1,6 +1,7 @@
 """`marcir compare`, as a person types it and as a stage."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -33,11 +34,19 @@ def labelled(seed: int, labels: torch.Tensor = LABELS, ids: tuple[str, ...] = ID
     return LabelledEmbeddings(Embeddings(ids, vectors.astype(np.float32)), labels, NAMES)
 
 
+@pytest.fixture(scope="module")
+def evaluated(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The JSON files of a good model and of a random one; not to be changed."""
+    folder = tmp_path_factory.mktemp("evaluated")
+    evaluate("good", labelled(0)).save_json(folder / "a.json")
+    evaluate("random", labelled(1)).save_json(folder / "b.json")
+    return folder
+
+
 @pytest.fixture
-def files(tmp_path: Path) -> tuple[str, str]:
-    """A good model and a random one."""
-    evaluate("good", labelled(0)).save_json(tmp_path / "a.json")
-    evaluate("random", labelled(1)).save_json(tmp_path / "b.json")
+def files(evaluated: Path, tmp_path: Path) -> tuple[str, str]:
+    """A good model and a random one; copies that may be changed."""
+    shutil.copytree(evaluated, tmp_path, dirs_exist_ok=True)
     return str(tmp_path / "a.json"), str(tmp_path / "b.json")
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from matplotlib.figure import Figure
 from PIL import Image
 
 import marcir
@@ -86,6 +87,12 @@ def table_of(text: str) -> dict[str, list[str]]:
 def is_png(path: Path) -> bool:
     with Image.open(path) as picture:
         return picture.format == "PNG" and min(picture.size) > 200
+
+
+def save_blank(figure: Figure, path: Path, dpi: int, **options: object) -> None:
+    """Save a figure at its size, but without its content, which takes long to render."""
+    width, height = (int(inches * dpi) for inches in figure.get_size_inches())
+    Image.new("L", (width, height)).save(path, "PNG")
 
 
 def size_of(path: Path) -> tuple[int, int]:
@@ -458,10 +465,16 @@ def test_figures_are_drawn_and_nothing_else(
 
 
 def test_what_chosen_queries_find_is_drawn(
-    tmp_path: Path, files: list[str], images: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path,
+    files: list[str],
+    images: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     out = tmp_path / "f"
-    draw_hits(read_labelled(files[2], files[4]), None, images, out / "hits.png")
+    with monkeypatch.context() as patch:
+        patch.setattr("matplotlib.figure.Figure.savefig", save_blank)
+        draw_hits(read_labelled(files[2], files[4]), None, images, out / "hits.png")
     at_random = size_of(out / "hits.png")
     drawn = ["--figures", str(out), "--images", str(images), "--query", "图像", "--query", "5$ or 6$"]
     assert main([*files, *drawn]) == 0
@@ -554,11 +567,12 @@ def test_help_comes_at_once_and_without_torch(command: str) -> None:
         f"try: main(['{command}', '--help'])\n"
         "except SystemExit: print(*sys.modules, file=sys.stderr)"
     )
-    took = []
-    for _ in range(3):
+    for _ in range(3):  # the machine may be busy at first
         begin = time.perf_counter()
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
-        took.append(time.perf_counter() - begin)
+        took = time.perf_counter() - begin
+        if took < 0.5:
+            break
     assert done.stdout.startswith(f"usage: marcir {command}")
     assert not {"torch", "numpy", "matplotlib", "pyarrow"} & set(done.stderr.split())
-    assert min(took) < 0.5
+    assert took < 0.5

@@ -2,13 +2,18 @@
 
 import io
 import json
+import math
 import os
 import random
 import shutil
 import signal
-import subprocess
-import sys
+import time
+from collections import deque
+from collections.abc import Callable
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -24,10 +29,11 @@ from marcir.store import lance as lance_module
 from marcir.store.lance import LanceStore
 from marcir.store.lance_folder import sole_writer
 from marcir.store.records import Row
-from training_runs import MARCIR
+from stages.index_process import BATCH, STEPS, announcing_index
+from store.processes import start_process
 
-# Kills while indexing; the check of a whole change does more.
-KILLS = int(os.environ.get("MARCIR_KILLS", "5"))
+KILLS = int(os.environ.get("MARCIR_KILLS", "20"))
+KILLS_OF_A_STORE = 3
 
 pytestmark = pytest.mark.usefixtures("own_cache")
 
@@ -440,57 +446,111 @@ def test_more_vectors_than_memory_get_an_approximate_index(
 
 # ---- Killed --------------------------------------------------------------------------------------
 
-# Small commits, so that a kill meets one; after the imports, which take most of the time.
-SLOWLY = """
-import sys
-from marcir.stages import index
-index._COMMIT = index.BATCH = 4
-print("begin", flush=True)
-index.index(*sys.argv[1:4], labels=sys.argv[4])
-print("end", flush=True)
-"""
 
-
-def test_killed_at_any_moment_and_run_again_it_finishes_the_job(
-    model: Path, images: Path, tmp_path: Path
-) -> None:
-    before = snapshot(images)
-    store = tmp_path / "store"
-    arguments = [str(model), str(images), str(store), str(images / "labels.csv")]
-    chance = random.Random(os.environ.get("MARCIR_KILLS_SEED", "0"))
-    for kill in range(KILLS):
-        if kill % 3 == 0:
-            shutil.rmtree(store, ignore_errors=True)
-        with subprocess.Popen(
-            [sys.executable, "-c", SLOWLY, *arguments], stdout=subprocess.PIPE, text=True
-        ) as run:
-            assert run.stdout is not None
-            assert run.stdout.readline() == "begin\n"
-            try:
-                run.wait(timeout=chance.uniform(0.02, 1.5))
-            except subprocess.TimeoutExpired:
-                run.send_signal(signal.SIGKILL)
-        assert run.returncode in (0, -signal.SIGKILL)
-        if (store / "about.lance" / "_versions").exists() and kill % 2:
-            begun = LanceStore.create(store, LanceStore(store).about, {}) if _opens(store) else None
-            if begun is not None:
-                assert len(begun.ids()) == len(set(begun.ids()))
-    done = index(*arguments[:3], labels=arguments[3])
-    assert done.rows == 40
-    assert (done.broken, done.gone) == ({}, 0)
-    rows = rows_of(store)
-    assert sorted(rows) == [path.relative_to(images).as_posix() for path in files_of(images)]
-    assert LanceStore(store).count() == 40
-    index(*arguments[:2], tmp_path / "whole", labels=arguments[3])
-    for name, row in rows_of(tmp_path / "whole").items():
+def assert_equal_to(whole: Path, store: Path) -> None:
+    """Assert that a store holds the same images as one that was made without interruption, each once."""
+    expected, rows = rows_of(whole), rows_of(store)
+    assert sorted(rows) == sorted(expected)
+    assert LanceStore(store).count() == len(expected)
+    for name, row in expected.items():
         assert np.allclose(row.vector, rows[name].vector, atol=1e-5)
         assert (row.labels, row.content, row.thumbnail) == (
             rows[name].labels, rows[name].content, rows[name].thumbnail,
         )  # fmt: skip
+
+
+def test_a_store_as_it_is_between_any_two_steps_is_finished_by_the_next_run(
+    model: Path, images: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = tmp_path / "store"
+    begun: list[Path] = []
+
+    def copied_before(step: Callable[..., None]) -> Callable[..., None]:
+        def copy_and_run(*arguments: Any) -> None:
+            begun.append(Path(shutil.copytree(store, tmp_path / f"begun {len(begun)}")))
+            step(*arguments)
+
+        return copy_and_run
+
+    with monkeypatch.context() as patch:
+        patch.setattr(index_module, "_COMMIT", 16)
+        patch.setattr(LanceStore, "add", copied_before(LanceStore.add))
+        patch.setattr(LanceStore, "optimize", copied_before(LanceStore.optimize))
+        index(model, images, store, labels=images / "labels.csv")
+    for there, folder in zip((0, 16, 32, 40), begun, strict=True):
+        assert LanceStore(folder).count() == there
+        done = index(model, images, folder, labels=images / "labels.csv")
+        assert counts(done) == (40 - there, 0, 0, there, 0, 0)
+        assert_equal_to(store, folder)
+
+
+# Seconds within which a process is killed after it announced a step: about as long as the step takes.
+TAKES = {"create": 0.06, "embed": 0.006, "add": 0.015, "optimize": 0.02}
+
+
+@pytest.mark.slow
+def test_killed_at_any_moment_and_run_again_it_finishes_the_job(
+    model: Path, images: Path, tmp_path: Path
+) -> None:
+    before = snapshot(images)
+    chance = random.Random(os.environ.get("MARCIR_KILLS_SEED", "0"))
+    stores = [tmp_path / f"store {number}" for number in range(math.ceil(KILLS / KILLS_OF_A_STORE))]
+    waiting = deque(waiting_index() for _ in range(2))  # they import while another one is killed
+    struck: list[str] = []
+    for number, store in enumerate(stores):
+        announced = 1 + 2 * (40 // BATCH) + 2  # create; embed and add each batch; add the rest and optimize
+        # The first kills are spread evenly over a run; the next are anywhere in what is left of it.
+        moment = round((announced - 1) * number / max(1, len(stores) - 1))
+        for _ in range(min(KILLS_OF_A_STORE, KILLS - len(struck))):
+            waiting.append(waiting_index())
+            steps = killed_run(
+                waiting.popleft(), (model, images, store, images / "labels.csv"), moment, chance
+            )
+            struck.append(steps[-1])
+            if opens(store):
+                names = LanceStore.create(store, LanceStore(store).about, {}).ids()
+                assert len(names) == len(set(names))
+            announced = max(3, announced - 2 * steps.count("add"))
+            moment = chance.randrange(announced)
+    for process, connection in waiting:
+        process.kill()
+        process.join()
+        connection.close()
+    assert len(struck) == KILLS
+    if KILLS >= 20:
+        assert set(struck) == set(STEPS)
+    index(model, images, tmp_path / "whole", labels=images / "labels.csv")
+    for store in stores:
+        done = index(model, images, store, labels=images / "labels.csv")
+        assert (done.rows, done.broken, done.gone) == (40, {}, 0)
+        assert_equal_to(tmp_path / "whole", store)
+    assert sorted(rows_of(tmp_path / "whole")) == [
+        path.relative_to(images).as_posix() for path in files_of(images)
+    ]
     assert snapshot(images) == before
 
 
-def _opens(store: Path) -> bool:
+def waiting_index() -> tuple[BaseProcess, Connection]:
+    return start_process(announcing_index, imported=["marcir.stages.model"])
+
+
+def killed_run(
+    begun: tuple[BaseProcess, Connection], arguments: tuple[Path, ...], moment: int, chance: random.Random
+) -> list[str]:
+    """Kill a process in the step after the first `moment` ones; returns the steps that it announced."""
+    process, connection = begun
+    assert connection.recv() == "ready"
+    connection.send(arguments)
+    steps = [connection.recv() for _ in range(moment + 1)]
+    time.sleep(chance.uniform(0, TAKES[steps[-1]]))
+    process.kill()
+    process.join()
+    connection.close()
+    assert process.exitcode == -signal.SIGKILL
+    return steps
+
+
+def opens(store: Path) -> bool:
     try:
         LanceStore(store)
     except ValueError:
@@ -498,15 +558,18 @@ def _opens(store: Path) -> bool:
     return True
 
 
+# ---- The command ---------------------------------------------------------------------------------
+
+
 def test_the_program_says_what_it_did_and_info_tells_what_there_is(
-    model: Path, images: Path, tmp_path: Path
+    model: Path, images: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def run(*arguments: object) -> str:
-        done = subprocess.run(
-            [MARCIR, *map(str, arguments)], capture_output=True, text=True, timeout=80, check=True
-        )
-        assert done.stderr == ""
-        return done.stdout
+        capsys.readouterr()
+        assert main([str(argument) for argument in arguments]) == 0
+        printed = capsys.readouterr()
+        assert printed.err == ""
+        return printed.out
 
     said = run(
         "index", "--model", model, "--images", images, "--store", tmp_path / "store",

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from PIL import Image
 from scipy.stats import ttest_ind
 
 from marcir.catalog import LOSSES, METRICS
@@ -26,7 +27,7 @@ from marcir.stages.reporting.runs import studies
 from marcir.stages.reporting.significance import contests
 from marcir.stages.scores import retrieval_scores
 from marcir.types import Embeddings
-from report_records import made_ablations, made_comparison, made_record
+from report_records import made_ablations, made_comparison, made_record, made_scores
 from test_cli import refusal
 
 PUBLISHED = {
@@ -45,9 +46,30 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
     return made
 
 
+def save_pixel(_: object, path: Path, **options: object) -> None:
+    """Save a figure as one pixel: rendering takes most of the time of a report."""
+    Image.new("L", (1, 1)).save(path, "PNG")
+
+
+@pytest.fixture
+def unrendered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Figures are composed, but not rendered."""
+    monkeypatch.setattr("matplotlib.figure.Figure.savefig", save_pixel)
+
+
+@pytest.fixture(params=["unrendered", pytest.param("rendered", marks=pytest.mark.slow)])
+def figures(request: pytest.FixtureRequest) -> None:
+    """Figures are only composed, and in a slow test rendered too."""
+    if request.param == "unrendered":
+        request.getfixturevalue("unrendered")
+
+
 @pytest.fixture(scope="module")
 def written(results: Results) -> Report:
-    return report(results.path)
+    """The report of `results`; its figures are not rendered."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("matplotlib.figure.Figure.savefig", save_pixel)
+        return report(results.path)
 
 
 def rows_of(table: Path) -> list[dict[str, str]]:
@@ -166,6 +188,7 @@ def test_references_are_means_over_seeds(results: Results, written: Report) -> N
     assert float(row["wAP@100"]) == pytest.approx(100 * statistics.fmean(by_seed.values()), abs=1e-5)
 
 
+@pytest.mark.usefixtures("figures")
 def test_the_same_records_give_the_same_bytes(tmp_path: Path) -> None:
     made = made_comparison(tmp_path / "results", ["mulsupcon", "marc", "marc-calibrated"], seeds=[0, 1])
     first, second = (report(made.path, tmp_path / name) for name in ("first", "second"))
@@ -205,6 +228,7 @@ def test_one_seed_has_no_spread_and_says_so(tmp_path: Path) -> None:
     assert "One seed: the spread between seeds is unknown" in page_of(done)
 
 
+@pytest.mark.usefixtures("unrendered")
 def test_a_marc_that_loses_is_said_to_lose(tmp_path: Path) -> None:
     results = Results(tmp_path)
     for seed in (0, 1):
@@ -216,6 +240,7 @@ def test_a_marc_that_loses_is_said_to_lose(tmp_path: Path) -> None:
     assert "Places by mean rank, of 2: MARC 2." in text
 
 
+@pytest.mark.usefixtures("unrendered")
 def test_equal_methods_are_level_and_ours_meets_marc(tmp_path: Path) -> None:
     results = Results(tmp_path)
     for loss in ("lbase", "marc", "marc-calibrated"):
@@ -229,6 +254,7 @@ def test_equal_methods_are_level_and_ours_meets_marc(tmp_path: Path) -> None:
             assert [float(row[test]) for row in rows] == [1.0] * 7
 
 
+@pytest.mark.usefixtures("unrendered")
 def test_one_seed_decides_nothing_however_large_the_difference(tmp_path: Path) -> None:
     made_record("lbase", 0, 2.0, results=Results(tmp_path))
     made_record("marc", 0, 0.1, results=Results(tmp_path))
@@ -245,10 +271,8 @@ def test_two_draws_of_one_method_are_rarely_said_to_differ(tmp_path: Path) -> No
     for trial in range(6):
         made = Results(tmp_path / str(trial))
         for seed in range(4):
-            scores = made_record("marc", 100 * trial + seed, 0.5).scores
-            made_record("lbase", seed, results=made, scores=scores)
-            scores = made_record("marc", 100 * trial + 50 + seed, 0.5).scores
-            made_record("marc", seed, results=made, scores=scores)
+            made_record("lbase", seed, results=made, scores=made_scores(0.5, 100 * trial + seed))
+            made_record("marc", seed, results=made, scores=made_scores(0.5, 100 * trial + 50 + seed))
         (contest,) = contests(studies(made.records())["ucm"][0])
         verdicts += [match.verdict for match in contest.matches]
     assert verdicts.count("level") >= len(verdicts) - 2
@@ -278,6 +302,7 @@ def test_significance_pairs_queries_over_shared_seeds_and_corrects_the_larger_p(
         assert float(row["Holm p"]) == pytest.approx(expected[place], abs=1e-5)
 
 
+@pytest.mark.usefixtures("unrendered")
 def test_the_best_baseline_is_the_best_on_the_seeds_that_are_compared(tmp_path: Path) -> None:
     made = Results(tmp_path)
     for seed, strengths in enumerate([(1.0, 0.5), (0.1, 2.0), (0.1, 2.0)]):
@@ -289,6 +314,7 @@ def test_the_best_baseline_is_the_best_on_the_seeds_that_are_compared(tmp_path: 
     assert {row["against"] for row in rows} == {"LBase"}
 
 
+@pytest.mark.usefixtures("unrendered")
 def test_a_better_baseline_with_fewer_seeds_is_not_passed_over(tmp_path: Path) -> None:
     made = Results(tmp_path)
     for loss, strength, seeds in (("lbase", 0.5, 3), ("oml", 1.0, 2), ("lmsc", 2.0, 1), ("marc", 0.3, 3)):
@@ -309,6 +335,7 @@ def test_runs_that_were_not_judged_alike_are_refused_by_their_names(tmp_path: Pa
         report(tmp_path)
 
 
+@pytest.mark.usefixtures("unrendered")
 def test_other_datasets_and_studies_may_have_other_splits(tmp_path: Path) -> None:
     made = Results(tmp_path)
     made_record("marc", 0, results=made)
@@ -318,6 +345,7 @@ def test_other_datasets_and_studies_may_have_other_splits(tmp_path: Path) -> Non
     assert [table.name for table in done.comparisons] == ["ucm-comparison", "whdld-comparison"]
 
 
+@pytest.mark.usefixtures("unrendered")
 def test_failed_runs_are_listed_with_their_error(tmp_path: Path) -> None:
     made = made_comparison(tmp_path, ["mulsupcon", "marc"], seeds=[0, 1])
     failed = Record(COMPARISON, "ucm", "oml", "oml", {}, 0, {}, "", "", error="the loss is <nan>.")
@@ -335,6 +363,7 @@ def test_a_folder_where_all_failed_still_becomes_a_page(tmp_path: Path) -> None:
     assert "no run has finished" in page_of(report(tmp_path))
 
 
+@pytest.mark.usefixtures("unrendered")
 def test_runs_that_differ_in_more_than_the_loss_are_warned_of(tmp_path: Path) -> None:
     made = Results(tmp_path)
     made_record("marc", 0, results=made)
@@ -344,38 +373,46 @@ def test_runs_that_differ_in_more_than_the_loss_are_warned_of(tmp_path: Path) ->
     )
 
 
-def test_rows_with_a_title_of_their_own_keep_it_whatever_is_in_it(tmp_path: Path) -> None:
-    made = Results(tmp_path)
-    made_record("marc", 0, results=made)
-    made_record("marc", 0, 0.6, results=made, method="<b>MARC</b> 50 % | a_b & $1")
-    done = report(tmp_path)
-    assert "&lt;b&gt;MARC&lt;/b&gt; 50 % | a_b &amp; $1" in page_of(done)
-    assert "<b>MARC" not in page_of(done)
-    latex = table_of(done, "ucm-comparison", "tex").read_text("utf-8")
+HOSTILE = "<b>MARC</b> 50 % | a_b & $1"
+# Titles, and how they are written in LaTeX and in Markdown.
+TITLES = {
+    "[a](b)": ("{[}a](b)", r"\[a\](b)"),  # \\ before a [ takes it for a length
+    "*c*": ("{*}c{*}", r"\*c\*"),
+    r"d\|e": (r"d\textbackslash{}\textbar{}e", r"d\\\|e"),
+    "`f` $g$": (r"`f` \$g\$", r"\`f\` \$g\$"),
+}
+
+
+@pytest.fixture(scope="module")
+def titled(tmp_path_factory: pytest.TempPathFactory) -> Report:
+    """A report of methods with titles of their own."""
+    made = Results(tmp_path_factory.mktemp("titled"))
+    for title in ("marc", HOSTILE, *TITLES):
+        made_record("marc", 0, results=made, method=title)
+    return report(made.path)
+
+
+def test_rows_with_a_title_of_their_own_keep_it_whatever_is_in_it(titled: Report) -> None:
+    assert "&lt;b&gt;MARC&lt;/b&gt; 50 % | a_b &amp; $1" in page_of(titled)
+    assert "<b>MARC" not in page_of(titled)
+    latex = table_of(titled, "ucm-comparison", "tex").read_text("utf-8")
     assert r"\textless{}/b\textgreater{} 50 \% \textbar{} a\_b \& \$1" in latex
-    assert r"\<b>MARC\</b> 50 % \| a\_b & \$1" in table_of(done, "ucm-comparison", "md").read_text("utf-8")
-    last = rows_of(table_of(done, "ucm-comparison", "csv"))[-1]
-    assert (last["group"], last[""]) == ("other settings", "<b>MARC</b> 50 % | a_b & $1")
+    assert r"\<b>MARC\</b> 50 % \| a\_b & \$1" in table_of(titled, "ucm-comparison", "md").read_text("utf-8")
+    groups = {row[""]: row["group"] for row in rows_of(table_of(titled, "ucm-comparison", "csv"))}
+    assert groups["MARC"] == "the paper's losses"
+    for title in (HOSTILE, *TITLES):
+        assert groups.pop(title) == "other settings"
+    assert "other settings" not in groups.values()
 
 
-@pytest.mark.parametrize(
-    ("title", "latex", "markdown"),
-    [
-        ("[a](b)", "{[}a](b)", r"\[a\](b)"),  # \\ before a [ takes it for a length
-        ("*a*", "{*}a{*}", r"\*a\*"),
-        (r"a\|b", r"a\textbackslash{}\textbar{}b", r"a\\\|b"),
-        ("`a` $b$", r"`a` \$b\$", r"\`a\` \$b\$"),
-    ],
-)
-def test_titles_stay_what_they_are_in_latex_and_markdown(
-    title: str, latex: str, markdown: str, tmp_path: Path
-) -> None:
-    made_record("marc", 0, results=Results(tmp_path), method=title)
-    done = report(tmp_path)
-    assert f"\n{latex} & " in table_of(done, "ucm-comparison", "tex").read_text("utf-8")
-    assert f"\n| {markdown} | 1 |" in table_of(done, "ucm-comparison", "md").read_text("utf-8")
+@pytest.mark.parametrize("title", TITLES)
+def test_titles_stay_what_they_are_in_latex_and_markdown(titled: Report, title: str) -> None:
+    latex, markdown = TITLES[title]
+    assert f"\n{latex} & " in table_of(titled, "ucm-comparison", "tex").read_text("utf-8")
+    assert f"\n| {markdown} | 1 |" in table_of(titled, "ucm-comparison", "md").read_text("utf-8")
 
 
+@pytest.mark.usefixtures("unrendered")
 def test_two_rows_with_one_name_are_both_ranked(tmp_path: Path) -> None:
     made_record("marc", 0, 0.9, results=Results(tmp_path))
     made_record("marc", 0, 0.2, results=Results(tmp_path), method="MARC")
@@ -395,6 +432,7 @@ def test_the_papers_rows_stand_beside_ours_with_what_must_be_known(written: Repo
     assert "those columns are no target" in text
 
 
+@pytest.mark.usefixtures("unrendered")
 def test_an_ablation_marks_what_validation_chose_and_never_what_test_would(tmp_path: Path) -> None:
     made = Results(tmp_path)
     strong = made_record("marc", 0, 2.0, study="schedule", setting={"schedule": "step"}, results=made)
@@ -434,19 +472,33 @@ def test_the_papers_ablations_stand_under_ours(written: Report) -> None:
     assert "| Wg-MARC | no | - | - | 71.43 | 74.85 |" in pretraining
 
 
+FIGURES = {
+    "ucm-comparison.png",
+    "ucm-tail.png",
+    "ucm-map.png",
+    "ucm-alpha-beta-t-marc-map.png",
+    "ucm-alpha-beta-t-marc-curves.png",
+    "ucm-tau-curves.png",
+    "ucm-lr-radar.png",
+    "ucm-pretraining-settings.png",
+    "ucm-never-heard-of-settings.png",
+}
+
+
 def test_every_shape_of_study_has_its_figures(written: Report) -> None:
-    assert {path.name for path in written.figures} == {
-        "ucm-comparison.png",
-        "ucm-tail.png",
-        "ucm-map.png",
-        "ucm-alpha-beta-t-marc-map.png",
-        "ucm-alpha-beta-t-marc-curves.png",
-        "ucm-tau-curves.png",
-        "ucm-lr-radar.png",
-        "ucm-pretraining-settings.png",
-        "ucm-never-heard-of-settings.png",
-    }
-    assert all(path.read_bytes().startswith(b"\x89PNG") for path in written.figures)
+    assert {path.name for path in written.figures} == FIGURES
+    assert all(path.exists() for path in written.figures)
+
+
+@pytest.mark.slow
+def test_every_figure_is_rendered(results: Results, tmp_path: Path) -> None:
+    done = report(results.path, tmp_path)
+    assert {path.name for path in done.figures} == FIGURES
+    for path in done.figures:
+        with Image.open(path) as picture:
+            assert picture.format == "PNG"
+            assert min(picture.size) > 200
+    assert len(re.findall('src="data:image/png;base64,', page_of(done))) == len(FIGURES)
 
 
 # ---- Pictures of the archive ---------------------------------------------------------------------
@@ -473,7 +525,7 @@ def made_on(scenes: Path, folder: Path) -> Results:
     return results
 
 
-@pytest.mark.usefixtures("own_cache")
+@pytest.mark.usefixtures("own_cache", "figures")
 def test_an_archive_that_is_there_is_shown(scenes: Path, tmp_path: Path) -> None:
     done = report(made_on(scenes, tmp_path / "results").path)
     names = {path.name.removeprefix("manifest-") for path in done.figures}
@@ -484,7 +536,7 @@ def test_an_archive_that_is_there_is_shown(scenes: Path, tmp_path: Path) -> None
     assert "With the overlap the temperature of Calibrated MARC (ours) rises." in text
 
 
-@pytest.mark.usefixtures("own_cache")
+@pytest.mark.usefixtures("own_cache", "unrendered")
 def test_a_split_that_the_plan_brought_is_found(scenes: Path, tmp_path: Path) -> None:
     results = made_on(scenes, tmp_path / "results")
     brought = results.split_file("manifest").rename(tmp_path / "brought.json")
@@ -499,6 +551,7 @@ def test_an_archive_that_is_not_there_is_left_out_with_a_word(written: Report) -
     assert "are left out: the archive&#x27;s folder /nowhere/to/be/found is not there." in text
 
 
+@pytest.mark.usefixtures("unrendered")
 def test_vectors_that_were_not_kept_are_left_out_with_a_word(tmp_path: Path) -> None:
     Results(tmp_path).save(made_record("marc"))
     assert "Maps are left out" in page_of(report(tmp_path))
@@ -507,6 +560,7 @@ def test_vectors_that_were_not_kept_are_left_out_with_a_word(tmp_path: Path) -> 
 # ---- The command ---------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("unrendered")
 def test_the_command_prints_the_comparison_and_where_things_are(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

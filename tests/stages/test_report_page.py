@@ -8,6 +8,8 @@ import pytest
 from marcir.stages.report import report
 from report_records import made_comparison
 
+pytestmark = pytest.mark.browser
+
 
 @pytest.fixture(scope="module")
 def page_file(tmp_path_factory: pytest.TempPathFactory) -> Path:

@@ -16,8 +16,9 @@ from PIL import Image
 import marcir
 from marcir.cli import main
 from marcir.errors import ConfigError, DataError, MissingImageError, StoreError
+from marcir.stages import search_sheet
 from marcir.stages.index import index
-from marcir.stages.search import SearchableArchive
+from marcir.stages.search import Answer, SearchableArchive
 from marcir.store import Filter
 from marcir.store.lance import LanceStore
 
@@ -393,15 +394,16 @@ def test_a_picture_that_cannot_be_written_is_refused(
     assert "cannot be written" in line
 
 
-def test_a_picture_shows_as_many_hits_as_it_has_room_for(archive: SearchableArchive, tmp_path: Path) -> None:
-    from marcir.stages.search import Answer
-    from marcir.stages.search_sheet import MOST, draw_answer
-
+@pytest.mark.parametrize("most", [12, pytest.param(search_sheet.MOST, marks=pytest.mark.slow)])
+def test_a_picture_shows_as_many_hits_as_it_has_room_for(
+    archive: SearchableArchive, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    monkeypatch.setattr(search_sheet, "MOST", most)
     answer = archive.by_id(FIRST, k=30)
     many = Answer(answer.hits * 12, answer.rows * 12, answer.root)
-    draw_answer(archive, many, tmp_path / "many.png")
+    search_sheet.draw_answer(archive, many, tmp_path / "many.png")
     with Image.open(tmp_path / "many.png") as picture:
-        assert picture.width < 120 * 2 * (MOST + 2)
+        assert picture.width < 120 * 2 * (most + 2)
 
 
 # ---- Refusals ------------------------------------------------------------------------------------

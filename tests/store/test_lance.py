@@ -3,8 +3,6 @@
 import datetime
 import json
 import shutil
-import subprocess
-import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -22,6 +20,7 @@ from marcir.store import lance as lance_module
 from marcir.store.lance import LanceStore
 from marcir.store.lance_folder import sole_writer
 from marcir.store.records import About
+from store.processes import reading, start_process, writing
 
 MODEL = {"config.json": b"{}", "model.safetensors": bytes(range(256)) * 1000, "README.md": "ü".encode()}
 ABOUT = About("m" * 64, 8, "/archive")
@@ -60,78 +59,33 @@ def refusal(path: Path | str) -> str:
 
 # ---- Processes -----------------------------------------------------------------------------------
 
-READ = """
-import sys
-import numpy as np
-from marcir.store.lance import LanceStore
-store = LanceStore(sys.argv[1])
-print("open", flush=True)
-seen = [0]
-while seen[-1] < int(sys.argv[2]):
-    (hits,) = store.search(np.ones((1, 8)), 10_000)
-    ids = [hit.id for hit in hits]
-    assert len(set(ids)) == len(ids), "double"
-    assert len(ids) % 50 == 0, f"half a commit: {len(ids)}"
-    assert len(ids) >= seen[-1], "lost"
-    assert [row.id for row in store.get(ids)] == ids
-    seen.append(len(ids))
-print(len(set(seen)))
-"""
-
 
 def test_two_processes_read_whole_commits_while_one_writes(store: LanceStore) -> None:
-    readers = [
-        subprocess.Popen([sys.executable, "-c", READ, store.uri, "650"], stdout=subprocess.PIPE, text=True)
-        for _ in range(2)
-    ]
-    for reader in readers:
-        assert reader.stdout is not None
-        assert reader.stdout.readline() == "open\n"
-    for start in range(50, 650, 50):
-        store.add(rows(50, start))
-        if start % 200 == 0:
+    readers = [start_process(reading, store.uri, 650) for _ in range(2)]
+    for _, connection in readers:
+        assert connection.recv() == "open"
+    for first in range(50, 650, 50):
+        store.add(rows(50, first))
+        if first % 200 == 0:
             store.optimize()
-    for reader in readers:
-        said, _ = reader.communicate(timeout=60)
-        assert reader.returncode == 0
-        assert int(said) >= 1
-
-
-WRITE = """
-import sys
-sys.path.insert(0, sys.argv[2])
-from test_lance import ABOUT, MODEL, rows
-from marcir.store.lance import LanceStore
-store = LanceStore(sys.argv[1])
-print("open", flush=True)
-sys.stdin.readline()
-for start in range(0, 1000, 50):
-    store.add(rows(50, start))
-store.optimize()
-"""
+    for process, connection in readers:
+        assert connection.poll(60)
+        assert connection.recv() >= 1
+        process.join(60)
+        assert process.exitcode == 0
 
 
 def test_two_writers_without_a_lock_leave_no_row_double(tmp_path: Path) -> None:
     made = LanceStore.create(tmp_path / "store", ABOUT, MODEL)
-    writers = [
-        subprocess.Popen(
-            [sys.executable, "-c", WRITE, made.uri, str(Path(__file__).parent)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for _ in range(2)
-    ]
-    for writer in writers:
-        assert writer.stdout is not None
-        assert writer.stdout.readline() == "open\n"
-    for writer in writers:
-        assert writer.stdin is not None
-        writer.stdin.write("go\n")
-        writer.stdin.flush()
-    for writer in writers:
-        writer.communicate(timeout=60)
-        assert writer.returncode == 0
+    commits = [rows(50, first) for first in range(0, 1000, 50)]
+    writers = [start_process(writing, made.uri, commits) for _ in range(2)]
+    for _, connection in writers:
+        assert connection.recv() == "open"
+    for _, connection in writers:
+        connection.send("go")
+    for process, _ in writers:
+        process.join(60)
+        assert process.exitcode == 0
     made.optimize()
     assert made.count() == 1000
     assert made.ids() == [f"{place:06}" for place in range(1000)]
