@@ -258,6 +258,9 @@ def _search(parser: Parser, arguments: Sequence[str]) -> None:
         parser.error("--labels-from goes with --by-labels")
     if options.sheet is not None and Path(options.sheet).suffix.lower() != ".png":
         parser.error(f"--sheet {options.sheet}: the picture is a PNG file. Use a name that ends in .png")
+    asked_with = (options.image, *(options.like or ()), *(options.unlike or ()))
+    if options.sheet is not None and any(_is_same_file(options.sheet, file) for file in asked_with):
+        parser.error(f"--sheet {options.sheet}: this is an image of the query. Use another name")
     from marcir.stages.search import open_store
     from marcir.store.records import Filter
 
@@ -294,6 +297,11 @@ def _search(parser: Parser, arguments: Sequence[str]) -> None:
         print(answer)
     if options.sheet is not None:
         print(f"{options.sheet}: the hits as a picture", file=sys.stderr if options.json else sys.stdout)
+
+
+def _is_same_file(first: str, second: str | None) -> bool:
+    """Whether two paths are one file that is there."""
+    return second is not None and Path(second).is_file() and Path(first).resolve() == Path(second).resolve()
 
 
 def _serve(parser: Parser, arguments: Sequence[str]) -> None:

@@ -50,7 +50,7 @@ def test_rows_of_another_process_are_seen_without_a_restart(growing: Server) -> 
     ]
     environment = {**os.environ, "MARCIR_CACHE": str(growing.log.parent), "OMP_NUM_THREADS": "1"}
     with subprocess.Popen(
-        [*map(str, command), "--prune"], env=environment, stdout=subprocess.DEVNULL
+        [*map(str, command), "--prune", "--root-moved"], env=environment, stdout=subprocess.DEVNULL
     ) as indexing:
         seen = set()
         while indexing.poll() is None:

@@ -614,3 +614,15 @@ def test_in_python_everything_is_as_on_the_command_line(
     )
     approximate = marcir.open_store(str(store), approximate=True).by_id(FIRST, k=4, where=Filter(any=(name,)))
     assert [hit.id for hit in approximate.hits] == [hit.id for hit in answer.hits]
+
+
+@pytest.mark.parametrize("option", ["--image", "--like"])
+def test_a_sheet_never_replaces_an_image_of_the_query(
+    option: str, store: Path, images: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    image = images / "images" / "000001.png"
+    before = image.read_bytes()
+    with pytest.raises(SystemExit, match="2"):
+        main(["search", "--store", str(store), option, str(image), "--sheet", str(image)])
+    assert "this is an image of the query. Use another name." in capsys.readouterr().err
+    assert image.read_bytes() == before

@@ -33,7 +33,7 @@ _MOST_SEARCHERS = 4
 class Service:
     """Everything that requests share.
 
-    Searches share the processors: a few at a time, each with its part of them.
+    Searches and uploads share the processors: a few searches at a time, and a part of the threads for torch.
 
     Args:
         settings: How it was started.
