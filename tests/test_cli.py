@@ -54,10 +54,10 @@ def test_the_program_refuses_an_unknown_command_with_one_line_and_2() -> None:
     assert done.stderr == "marcir: unknown command 'dmeo'. Did you mean 'demo'? Try: marcir --help\n"
 
 
-def test_the_program_refuses_what_a_stage_refuses_with_one_line_and_2() -> None:
-    done = command("demo", "--epochs", "0")
+def test_the_program_refuses_what_a_command_cannot_do_with_one_line_and_2(tmp_path: Path) -> None:
+    done = command("data", "scenes", "--out", str(tmp_path / "new"), "--images", "0")
     assert (done.returncode, done.stdout) == (2, "")
-    assert re.fullmatch(r"marcir: --epochs = 0: must be a whole number of 1 or more\.\n", done.stderr)
+    assert done.stderr == "marcir: images = 0: must be a whole number from 1 to 1000000.\n"
 
 
 # ---- Help ----------------------------------------------------------------------------------------

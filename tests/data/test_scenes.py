@@ -3,12 +3,15 @@
 import csv
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from multiprocessing import active_children
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from marcir.catalog import create_reader
+from marcir.data import scene_writing
 from marcir.data.scene_canvas import SCENE_LABELS
 from marcir.data.scene_drawing import draw_scene
 from marcir.data.scene_writing import VERSION, write_scenes
@@ -190,3 +193,18 @@ def test_bad_numbers_are_refused(change: dict[str, int], tmp_path: Path) -> None
     with pytest.raises(ConfigError, match=next(iter(change))):
         write_scenes(tmp_path / "new", **{"images": 4, "size": 32, "seed": 0, **change})
     assert not (tmp_path / "new").exists()
+
+
+def test_a_drawing_process_that_is_killed_is_reported_with_what_it_means(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def killed() -> list[BaseProcess]:
+        children = active_children()
+        children[0].kill()
+        return children
+
+    monkeypatch.setattr(scene_writing, "active_children", killed)
+    with pytest.raises(DataError, match="while drawing, its process was killed by SIGKILL: probably because"):
+        write_scenes(tmp_path / "scenes", 200, 32, 0, workers=2)
+    monkeypatch.undo()
+    write_scenes(tmp_path / "scenes", 200, 32, 0, workers=1)  # it goes on

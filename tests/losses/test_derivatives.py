@@ -1,5 +1,9 @@
 """Second derivatives, precision at extremes, and being compiled."""
 
+import shutil
+from collections import Counter
+from collections.abc import Iterator
+
 import pytest
 import torch
 from torch import Tensor
@@ -74,13 +78,43 @@ def test_a_temperature_of_nearly_zero_gives_no_nan(name: str, options: dict[str,
     assert z.grad.isfinite().all()
 
 
+@pytest.fixture(scope="module")
+def compiled_frames() -> Iterator[Counter[str]]:
+    """Counts what is compiled: parts that losses share, once. A part that is left out is an error."""
+    from torch import _dynamo as compiler  # which takes a second to import
+
+    torch.compiler.reset()
+    with compiler.config.patch(recompile_limit=64, fail_on_recompile_limit_hit=True):
+        yield compiler.utils.counters["frames"]
+    torch.compiler.reset()
+
+
+def assert_compiles(name: str, backend: str) -> None:
+    loss, results = make(name), []
+    for called in (torch.compile(loss, backend=backend), loss):
+        z = embeddings()
+        value = called(z, labels())
+        results.append([value.detach(), *torch.autograd.grad(value, [z, *loss.parameters()])])
+    for found, wanted in zip(*results, strict=True):
+        assert torch.allclose(found, wanted)
+
+
 @pytest.mark.filterwarnings("ignore")  # the compiler's own
 @pytest.mark.parametrize("name", LOSSES)
-def test_a_compiled_loss_is_the_same_loss(name: str) -> None:
-    loss = make(name)
-    torch.compiler.reset()
-    compiled = torch.compile(loss, backend="eager")
-    assert torch.allclose(compiled(embeddings(), labels()), loss(embeddings(), labels()))
+def test_a_compiled_loss_is_the_same_loss(name: str, compiled_frames: Counter[str]) -> None:
+    before = compiled_frames["ok"]
+    assert_compiles(name, "eager")
+    assert compiled_frames["ok"] > before
+
+
+# A loss over pairs, one with prototypes, and ours.
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("g++") is None, reason="g++ is missing, which torch.compile needs")
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.usefixtures("compiled_frames")
+@pytest.mark.parametrize("name", ["mulsupcon", "lreg", "marc"])
+def test_a_loss_compiled_to_machine_code_is_the_same_loss(name: str) -> None:
+    assert_compiles(name, "inductor")
 
 
 def test_a_queue_that_comes_with_a_checkpoint_is_not_used_where_there_is_none() -> None:

@@ -5,11 +5,13 @@ one process.
 """
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
+from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
@@ -247,19 +249,18 @@ def saved(
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
     if sys.platform == "linux":
         environment["GLOO_SOCKET_IFNAME"] = "lo"
-    logs = [folder / f"{process}.log" for process in range(WORLD)]
-    workers = []
+    command, log = [sys.executable, __file__, str(folder)], folder / "log"
+    with log.open("w") as output:
+        running = subprocess.Popen(
+            command, stdout=output, stderr=output, env=environment, start_new_session=True
+        )
     try:
-        for process, log in enumerate(logs):
-            command = [sys.executable, __file__, str(folder), str(process)]
-            with log.open("w") as output:
-                workers.append(subprocess.Popen(command, stdout=output, stderr=output, env=environment))
-        codes = [worker.wait(PATIENCE) for worker in workers]
-    finally:
-        for worker in workers:
-            worker.kill()
-            worker.wait()
-    assert codes == [0] * WORLD, "\n".join(log.read_text() for log in logs)
+        code = running.wait(PATIENCE)
+    except BaseException:
+        os.killpg(running.pid, signal.SIGKILL)  # with both processes
+        running.wait()
+        raise
+    assert code == 0, log.read_text()
     return [torch.load(folder / f"{process}.pt", weights_only=True) for process in range(WORLD)]
 
 
@@ -334,5 +335,16 @@ def test_the_prototypes_are_parameters_and_saved(name: str) -> None:
     assert "loss.prototypes" in loss.state_dict()
 
 
+def main(folder: Path) -> bool:
+    """Start both processes, as copies of this one: torch is imported once. Returns whether one failed."""
+    fork = get_context("fork")
+    workers = [fork.Process(target=work, args=(folder, process)) for process in range(WORLD)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    return any(worker.exitcode for worker in workers)
+
+
 if __name__ == "__main__":
-    work(Path(sys.argv[1]), int(sys.argv[2]))
+    sys.exit(main(Path(sys.argv[1])))

@@ -309,10 +309,21 @@ def test_anchors_in_chunks_change_nothing(name: str, options: Options, chunk_siz
     assert_same(by_loss(name, options, case, chunk_size=chunk_size), by_loops(name, options, case))
 
 
-# With at most nine comparisons: one label set a table, or two.
-@pytest.mark.parametrize("table_elements", [1, 18])
-@pytest.mark.parametrize("chunk_size", [None, 1, 3])
-@pytest.mark.parametrize("side", [IN_BATCH, NO_ROW, SOME_SELF])
+# Every two values meet. With at most nine comparisons: one label set a table, or two.
+@pytest.mark.parametrize(
+    ("side", "chunk_size", "table_elements"),
+    [
+        (IN_BATCH, None, 1),
+        (IN_BATCH, 1, 18),
+        (IN_BATCH, 3, 1),
+        (NO_ROW, None, 18),
+        (NO_ROW, 1, 1),
+        (NO_ROW, 3, 18),
+        (SOME_SELF, None, 1),
+        (SOME_SELF, 1, 18),
+        (SOME_SELF, 3, 1),
+    ],
+)
 @pytest.mark.parametrize("name", sorted(PAIR_LOSSES))
 def test_several_tables_change_nothing(
     name: str,

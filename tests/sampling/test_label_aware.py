@@ -429,6 +429,7 @@ def test_an_epoch_of_ucm_is_drawn_in_a_moment(ucm: Tensor) -> None:
     assert seconds(LabelAwareBatches(ucm, 128, seed=0), attempts=5) < 0.2
 
 
+@pytest.mark.slow
 def test_an_epoch_of_a_hundred_thousand_images_is_drawn_in_seconds() -> None:
     """Long-tailed labels, and batches too small to give every label its two."""
     share = 1 / torch.arange(1, 61)

@@ -1,4 +1,4 @@
-"""A running service on a small archive, for all tests of the service and of its page."""
+"""Running services on a small archive, for all tests of the service and of its page."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from marcir.stages.index import index
-from serve.hostile_archive import FIRST, IMPATIENT, write_hostile
-from serve.server_process import Server, serving, until
+from serve.hostile_archive import write_hostile
+from serve.server_process import TOKEN, Server
+from serve.server_thread import serving_in_a_thread
 from serve.small_archive import write_images, write_model
 
 
@@ -44,8 +45,9 @@ def server(
     served_store: Path, served_images: Path, served_model: Path, served_cache: Path
 ) -> Iterator[Server]:
     """A service without a token, which shows files, too: `server.url`, `.store`, `.images`, `.get(path)`."""
-    images = ("--images", str(served_images))
-    with serving(served_store, served_images, served_model, served_cache, *images) as running:
+    with serving_in_a_thread(
+        served_store, served_images, served_model, served_cache, originals=True
+    ) as running:
         yield running
 
 
@@ -54,39 +56,19 @@ def guarded_server(
     served_store: Path, served_images: Path, served_model: Path, served_cache: Path
 ) -> Iterator[Server]:
     """A service that asks for a token, `server.token`, and shows no files."""
-    token = "a-token-of-tests-0123456789"  # noqa: S105
-    with serving(
-        served_store,
-        served_images,
-        served_model,
-        served_cache,
-        token=token,
-        environment={"MARCIR_TOKEN": token},
-    ) as running:
+    with serving_in_a_thread(served_store, served_images, served_model, served_cache, token=TOKEN) as running:
         yield running
 
 
 @pytest.fixture(scope="session")
-def impatient(
+def hostile_server(
     served_store: Path,
     served_images: Path,
     served_model: Path,
     served_cache: Path,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Server]:
-    """A service with a hostile store; it waits half a second, embeds TIFF slowly, lets one upload wait."""
+    """A service with a folder of images and traps, which shows files, and a store that names them all."""
     images, store = write_hostile(tmp_path_factory.mktemp("hostile"), served_images, served_store)
-    temporary = served_cache / "temporary"
-    temporary.mkdir()
-    with serving(
-        store,
-        images,
-        served_model,
-        served_cache,
-        *("--images", str(images)),
-        environment={"TMPDIR": str(temporary)},
-        program=IMPATIENT,
-    ) as running:
-        content = (images / FIRST).read_bytes()
-        until(lambda: running.upload("/api/embed", content).status == 200, "a model")
+    with serving_in_a_thread(store, images, served_model, served_cache, originals=True) as running:
         yield running

@@ -1,4 +1,4 @@
-"""A store that names files which must never be shown, and a service that does not wait long."""
+"""A store that names files which must never be shown."""
 
 import os
 import shutil
@@ -26,20 +26,6 @@ OUTSIDE = [
     ".",
     "x" * 300,
 ]
-# The command, with short times, with images of TIFF embedded slowly, and with one upload that may wait.
-IMPATIENT = """
-import sys, time
-from marcir.serve import protocol, service, uploads
-uploads.IDLE_SECONDS = protocol.REQUEST_SECONDS = 0.5
-service.WAITING_UPLOADS = 1
-fast = service.embed_content
-def slow(model, content, title):
-    time.sleep(1.0 if content.startswith(b"II") else 0.0)
-    return fast(model, content, title)
-service.embed_content = slow
-from marcir.cli import main
-sys.exit(main(sys.argv[1:]))
-"""
 
 
 def write_hostile(folder: Path, images: Path, store: Path) -> tuple[Path, Path]:

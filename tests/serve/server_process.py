@@ -1,4 +1,4 @@
-"""`marcir serve` as a process of its own, and requests to it."""
+"""`marcir serve` as a process of its own, and requests to a service."""
 
 import http.client
 import json
@@ -8,7 +8,7 @@ import sys
 import sysconfig
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from urllib.parse import urlencode, urlsplit
 
 MARCIR = Path(sysconfig.get_path("scripts")) / "marcir"
 SECONDS = 60.0  # that anything may take
+TOKEN = "a-token-of-tests-0123456789"  # noqa: S105
 
 
 @dataclass(frozen=True)
@@ -48,18 +49,27 @@ class Server:
         store: Its store.
         images: The folder that was indexed.
         model: The model that it was indexed with.
-        process: The process.
         log: What it writes to the terminal.
         token: What it was started with.
+        process: The process; none where it is a thread of this one.
     """
 
     url: str
     store: Path
     images: Path
     model: Path
-    process: subprocess.Popen[str]
     log: Path
     token: str | None = None
+    process: subprocess.Popen[str] | None = None
+
+    @property
+    def open_files(self) -> list[Path]:
+        """Files that its process has open."""
+        found = []
+        for each in Path(f"/proc/{self.process.pid if self.process else os.getpid()}/fd").iterdir():
+            with suppress(FileNotFoundError):  # closed meanwhile
+                found.append(each.readlink())
+        return found
 
     def connect(self, timeout: float = SECONDS) -> http.client.HTTPConnection:
         parts = urlsplit(self.url)
@@ -144,7 +154,7 @@ def serving(
         assert process.stdout is not None
         line = process.stdout.readline()
         assert line.startswith("http://"), line + log.read_text()
-        yield Server(line.split()[0], store, images, model, process, log, token)
+        yield Server(line.split()[0], store, images, model, log, token, process)
     finally:
         if process.poll() is None:
             process.terminate()

@@ -48,6 +48,7 @@ def test_the_token_is_described_where_there_is_one(server: Server, guarded_serve
         )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("guarded", [False, True], ids=["open", "with a token"])
 def test_nothing_that_fits_the_description_or_does_not_breaks_the_service(
     server: Server, guarded_server: Server, guarded: bool, tmp_path: Path

@@ -5,7 +5,6 @@ import re
 import shutil
 import socket
 import struct
-from contextlib import suppress
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -77,11 +76,7 @@ def test_without_a_folder_no_files_are_shown(guarded_server: Server) -> None:
 
 def open_files(server: Server) -> list[Path]:
     """Files of the archive that the service has open."""
-    found = []
-    for each in Path(f"/proc/{server.process.pid}/fd").iterdir():
-        with suppress(FileNotFoundError):  # closed meanwhile
-            found.append(each.readlink())
-    return [path for path in found if path.is_relative_to(server.images.resolve())]
+    return [path for path in server.open_files if path.is_relative_to(server.images.resolve())]
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="open files are told by /proc alone")
@@ -114,32 +109,32 @@ def test_closing_twice_closes_nothing_else(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", OUTSIDE)
 @pytest.mark.parametrize("download", ["false", "true"])
 def test_ids_that_lead_outside_or_to_other_files_show_nothing(
-    impatient: Server, name: str, download: str
+    hostile_server: Server, name: str, download: str
 ) -> None:
-    reply = impatient.ask("/api/original", {"id": name, "download": download})
+    reply = hostile_server.ask("/api/original", {"id": name, "download": download})
     assert reply.status == 404
     assert "secret" not in reply.error.replace(name, "")
 
 
-def test_an_absolute_id_shows_nothing(impatient: Server) -> None:
-    for name in (str(impatient.images.parent / "secret.png"), "/etc/passwd", "/etc/hostname"):
-        assert impatient.ask("/api/original", {"id": name}).status == 404
+def test_an_absolute_id_shows_nothing(hostile_server: Server) -> None:
+    for name in (str(hostile_server.images.parent / "secret.png"), "/etc/passwd", "/etc/hostname"):
+        assert hostile_server.ask("/api/original", {"id": name}).status == 404
 
 
-def test_files_and_links_inside_are_shown(impatient: Server) -> None:
-    content = (impatient.images / "fine.png").read_bytes()
-    assert impatient.ask("/api/original", {"id": "fine.png"}).body == content
-    assert impatient.ask("/api/original", {"id": "good-link.png"}).body == content
+def test_files_and_links_inside_are_shown(hostile_server: Server) -> None:
+    content = (hostile_server.images / "fine.png").read_bytes()
+    assert hostile_server.ask("/api/original", {"id": "fine.png"}).body == content
+    assert hostile_server.ask("/api/original", {"id": "good-link.png"}).body == content
 
 
-def test_a_file_that_the_store_does_not_name_is_not_shown(impatient: Server) -> None:
-    shutil.copy(impatient.images / "fine.png", impatient.images / "unnamed.png")
-    assert impatient.ask("/api/original", {"id": "unnamed.png"}).status == 404
-    assert impatient.ask("/api/original", {"id": "./fine.png"}).status == 404
+def test_a_file_that_the_store_does_not_name_is_not_shown(hostile_server: Server) -> None:
+    shutil.copy(hostile_server.images / "fine.png", hostile_server.images / "unnamed.png")
+    assert hostile_server.ask("/api/original", {"id": "unnamed.png"}).status == 404
+    assert hostile_server.ask("/api/original", {"id": "./fine.png"}).status == 404
 
 
-def test_a_thumbnail_that_is_no_jpeg_is_not_shown(impatient: Server) -> None:
-    assert impatient.refusal("/api/thumbnail", id="fine.png") == (404, "'fine.png' has no thumbnail.")
+def test_a_thumbnail_that_is_no_jpeg_is_not_shown(hostile_server: Server) -> None:
+    assert hostile_server.refusal("/api/thumbnail", id="fine.png") == (404, "'fine.png' has no thumbnail.")
 
 
 def test_files_of_the_page_are_those_of_its_folder(server: Server) -> None:

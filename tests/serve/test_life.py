@@ -1,5 +1,6 @@
 """A service from its start to its end, while the archive changes under it."""
 
+import json
 import os
 import shutil
 import socket
@@ -12,10 +13,22 @@ from pathlib import Path
 import pytest
 
 from marcir.cli import main
-from serve.hostile_archive import IMPATIENT
-from serve.server_process import MARCIR, SECONDS, Reply, Server, serving, until
+from serve.server_process import MARCIR, SECONDS, TOKEN, Reply, Server, serving, until
 
 FIRST = "images/000000.png"
+# The command, with images of TIFF embedded slowly, and with one upload that may wait.
+SLOW_UPLOADS = """
+import sys, time
+from marcir.serve import service
+service.WAITING_UPLOADS = 1
+fast = service.embed_content
+def slow(model, content, title):
+    time.sleep(1.0 if content.startswith(b"II") else 0.0)
+    return fast(model, content, title)
+service.embed_content = slow
+from marcir.cli import main
+sys.exit(main(sys.argv[1:]))
+"""
 
 
 @pytest.fixture(scope="module")
@@ -26,14 +39,36 @@ def growing(
     served_cache: Path,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Server]:
-    """A service on a store and a folder of its own, which embeds TIFF slowly."""
+    """A process that asks for a token, on a store and a folder of its own; it embeds TIFF slowly."""
     folder = tmp_path_factory.mktemp("growing")
     images = shutil.copytree(served_images, folder / "images")
     store = shutil.copytree(served_store, folder / "store")
-    with serving(store, images, served_model, served_cache, program=IMPATIENT) as running:
+    with serving(
+        store,
+        images,
+        served_model,
+        served_cache,
+        token=TOKEN,
+        environment={"MARCIR_TOKEN": TOKEN},
+        program=SLOW_UPLOADS,
+    ) as running:
         yield running
 
 
+@pytest.mark.slow
+def test_neither_the_token_nor_the_query_of_a_stranger_is_logged(growing: Server) -> None:
+    token = str(growing.token)
+    growing.ask(f"/api/search?id=private-image&token={token}", headers={"Authorization": ""})
+    growing.ask(f"/nowhere/{token}", headers={"Authorization": ""})
+    body = json.dumps({"token": token}).encode()
+    growing.ask("/api/session", method="POST", body=body, headers={"Content-Type": "application/json"})
+    log = growing.log.read_text()
+    assert token not in log
+    assert "private" not in log
+    assert "GET /api/search 401, " in log
+
+
+@pytest.mark.slow
 def test_rows_of_another_process_are_seen_without_a_restart(growing: Server) -> None:
     for place in range(20):
         shutil.copy(growing.images / FIRST, growing.images / f"new {place}.png")
@@ -68,6 +103,7 @@ def test_rows_of_another_process_are_seen_without_a_restart(growing: Server) -> 
     assert growing.ask("/api/thumbnail", {"id": "new 3.png"}).status == 200
 
 
+@pytest.mark.slow
 def test_a_store_that_is_away_is_told_without_its_insides_until_it_is_back(growing: Server) -> None:
     away = growing.store.rename(growing.store.with_name("away"))
     reply = until(
@@ -82,6 +118,7 @@ def test_a_store_that_is_away_is_told_without_its_insides_until_it_is_back(growi
     assert growing.ask("/api/thumbnail", {"id": FIRST}).status == 200
 
 
+@pytest.mark.slow
 def test_a_request_in_flight_is_finished_when_the_service_is_stopped(growing: Server) -> None:
     content, slow = (growing.images / FIRST).read_bytes(), (growing.images / "bands.tif").read_bytes()
     until(lambda: growing.upload("/api/embed", content).status == 200, "a model")
@@ -96,6 +133,7 @@ def test_a_request_in_flight_is_finished_when_the_service_is_stopped(growing: Se
     idle.request("GET", "/health")
     idle.getresponse().read()
     until(lambda: growing.upload("/api/embed", content).status == 503, "one at work and one waiting")
+    assert growing.process is not None
     growing.process.terminate()
     for thread in asking:
         thread.join(timeout=SECONDS)

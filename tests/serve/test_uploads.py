@@ -1,14 +1,11 @@
-"""Uploads: the same vectors as files have, and limits of bytes, pixels and time."""
+"""Uploads: the same vectors as files have, and limits of bytes and pixels."""
 
 import io
-import socket
 import struct
-import threading
+import tempfile
 import time
 import zlib
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import numpy as np
 import pytest
@@ -157,94 +154,11 @@ def test_more_bytes_than_the_limit_are_refused_also_without_a_length(server: Ser
     connection.close()
 
 
-def test_a_declared_length_above_the_limit_is_refused_before_anything_is_sent(server: Server) -> None:
-    with raw(server) as connection:
-        connection.sendall(head(server, MAX_UPLOAD_BYTES + 1))
-        assert b"413" in first_line(connection)
-
-
-# ---- Slow, broken, many --------------------------------------------------------------------------
-
-
-def raw(server: Server) -> socket.socket:
-    parts = urlsplit(server.url)
-    return socket.create_connection((parts.hostname, parts.port or 80), timeout=60)
-
-
-def head(server: Server, length: int) -> bytes:
-    told = (
-        "POST /api/embed HTTP/1.1",
-        "Host: localhost",
-        "Content-Type: image/png",
-        f"Content-Length: {length}",
-    )
-    return "\r\n".join([*told, "", ""]).encode()
-
-
-def first_line(connection: socket.socket) -> bytes:
-    received = b""
-    while b"\r\n" not in received and (part := connection.recv(4096)):
-        received += part
-    return received.split(b"\r\n")[0]
-
-
-def test_an_upload_that_does_not_come_is_told_408_and_blocks_nobody(impatient: Server) -> None:
-    content = (impatient.images / FIRST).read_bytes()
-    slow = [raw(impatient) for _ in range(30)]
-    for connection in slow:
-        connection.sendall(head(impatient, len(content)) + content[:100])
-    assert impatient.upload("/api/embed", content).status == 200
-    for connection in slow:
-        assert b"408" in first_line(connection)
-        connection.close()
-    assert impatient.upload("/api/embed", content).status == 200
-
-
-def test_a_head_that_does_not_come_is_hung_up_on(impatient: Server) -> None:
-    for begun in (b"", b"GET /health HTTP/1.1\r\nHost: loc"):
-        with raw(impatient) as connection:
-            connection.sendall(begun)
-            assert connection.recv(100) == b""
-
-
-def test_an_upload_that_breaks_off_leaves_the_service_well(impatient: Server) -> None:
-    for _ in range(5):
-        with raw(impatient) as connection:
-            connection.sendall(head(impatient, 10_000) + b"x")
-    content = (impatient.images / FIRST).read_bytes()
-    assert impatient.upload("/api/embed", content).status == 200
-    assert "Traceback" not in impatient.log.read_text()
-
-
-def test_more_uploads_than_may_wait_are_told_to_come_again(impatient: Server) -> None:
-    slow, fast = (impatient.images / "bands.tif").read_bytes(), (impatient.images / FIRST).read_bytes()
-    with ThreadPoolExecutor(8) as pool:
-        replies = list(pool.map(lambda _: impatient.upload("/api/embed", slow), range(8)))
-        searches = [impatient.ask("/api/search", {"id": FIRST}).status for _ in range(3)]
-    assert {reply.status for reply in replies} == {200, 503}
-    assert searches == [200] * 3
-    for reply in replies:
-        if reply.status == 503:
-            assert int(reply.headers["retry-after"]) > 0
-            assert "Try again" in reply.error
-    assert impatient.upload("/api/embed", fast).status == 200
-
-
-def test_searches_go_on_while_images_are_embedded(impatient: Server) -> None:
-    slow = (impatient.images / "bands.tif").read_bytes()
-    uploading = threading.Thread(target=impatient.upload, args=("/api/embed", slow))
-    uploading.start()
-    begun = time.monotonic()
-    assert impatient.ask("/api/search", {"id": FIRST}).status == 200
-    assert time.monotonic() - begun < 1 or not uploading.is_alive()
-    uploading.join()
-
-
-def test_nothing_is_left_on_the_disk(impatient: Server) -> None:
+def test_nothing_is_left_on_the_disk(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     noise = np.random.default_rng(0).integers(0, 256, (1200, 1200, 3), dtype=np.uint8)
     body, headers = form(picture(noise))
-    assert impatient.ask("/api/embed", method="POST", body=body, headers=headers).status == 200
-    temporary = impatient.log.parent / "temporary"
-    assert list(temporary.iterdir()) == []
-    opened = [link.resolve() for link in Path(f"/proc/{impatient.process.pid}/fd").iterdir()]
-    assert not [path for path in opened if path.is_relative_to(temporary)]
+    assert server.ask("/api/embed", method="POST", body=body, headers=headers).status == 200
+    assert list(tmp_path.iterdir()) == []
+    assert not [path for path in server.open_files if path.is_relative_to(tmp_path.resolve())]

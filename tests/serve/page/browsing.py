@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
-from playwright.sync_api import BrowserContext, ConsoleMessage, Locator, Page, expect
+from playwright.sync_api import BrowserContext, ConsoleMessage, Locator, Page, Request, expect
 
 from serve.server_process import Server
 
@@ -43,8 +43,25 @@ class Visit:
         page.on("pageerror", lambda error: visit.problems.append(str(error)))
         page.on("console", visit._heard)
         page.on("dialog", lambda dialog: (visit.problems.append(dialog.message), dialog.dismiss()))
-        context.on("request", lambda request: visit.requests.append(request.url))
+        context.on("request", visit._requested)
         return visit
+
+    def end(self) -> None:
+        """Close the tab and those that were opened from it, and forget what the page has stored."""
+        context = self.page.context
+        everything = {"origin": self.server.url, "storageTypes": "all"}
+        context.new_cdp_session(self.page).send("Storage.clearDataForOrigin", everything)
+        context.remove_listener("request", self._requested)
+        for page in [page for page in context.pages if page is self.page or page.url != "about:blank"]:
+            page.close()
+
+    @property
+    def outside(self) -> list[str]:
+        """Requests to others than the service."""
+        return [url for url in self.requests if not url.startswith((self.server.url, "data:", "blob:"))]
+
+    def _requested(self, request: Request) -> None:
+        self.requests.append(request.url)
 
     def _heard(self, message: ConsoleMessage) -> None:
         # A refused request is a line of the console, too; what the page makes of it is tested by itself.

@@ -5,22 +5,23 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser
+from playwright.sync_api import Browser, BrowserContext
 
 from serve.page.browsing import Visit
 from serve.server_process import Server
 
 AXE = Path(__file__).parents[3] / ".page-tools/node_modules/axe-core/axe.min.js"
+WIDE = {"width": 1280, "height": 800}
 Visiting = Callable[..., Visit]
 
 
 @pytest.fixture
 def visiting(browser: Browser) -> Iterator[Visiting]:
-    """Begins visits; afterwards nothing may have gone wrong, and nobody else may have been asked."""
+    """Begins visits, each of a person of its own; nothing may go wrong, and nobody else may be asked."""
     visits: list[Visit] = []
 
     def begin(server: Server, **options: Any) -> Visit:
-        context = browser.new_context(**{"viewport": {"width": 1280, "height": 800}, **options})
+        context = browser.new_context(**{"viewport": WIDE, **options})
         visits.append(Visit.begin(context, server))
         return visits[-1]
 
@@ -28,15 +29,25 @@ def visiting(browser: Browser) -> Iterator[Visiting]:
     for visit in visits:
         visit.page.context.close()
     assert [problem for visit in visits for problem in visit.problems] == []
-    for visit in visits:
-        outside = [url for url in visit.requests if not url.startswith((visit.server.url, "data:", "blob:"))]
-        assert outside == []
+    assert [url for visit in visits for url in visit.outside] == []
+
+
+@pytest.fixture(scope="session")
+def window(browser: Browser) -> Iterator[BrowserContext]:
+    """A window for the tabs of most tests: to open one takes chromium as long as many a test."""
+    context = browser.new_context(viewport=WIDE)
+    context.new_page()  # holds it open
+    yield context
+    context.close()
 
 
 @pytest.fixture
-def visit(visiting: Visiting, server: Server) -> Visit:
-    """A tab that is ready to open the page of the small archive."""
-    return visiting(server)
+def visit(window: BrowserContext, server: Server) -> Iterator[Visit]:
+    """A tab that is ready to open the page of the small archive; as `visiting`, but in a window of many."""
+    visit = Visit.begin(window, server)
+    yield visit
+    visit.end()
+    assert (visit.problems, visit.outside) == ([], [])
 
 
 @pytest.fixture(scope="session")

@@ -4,12 +4,14 @@ import base64
 import re
 from pathlib import Path
 
+import pytest
 from playwright.sync_api import expect
 
 from serve.page.browsing import Visit
 from serve.page.conftest import Visiting
 from serve.server_process import Server
 
+pytestmark = pytest.mark.browser
 FIRST, SECOND = "images/000000.png", "images/000001.png"
 _FILES = """(target, [name, content, event]) => {
     const bytes = Uint8Array.from(atob(content), letter => letter.charCodeAt(0));

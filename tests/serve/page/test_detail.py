@@ -5,10 +5,12 @@ import json
 import re
 from pathlib import Path
 
+import pytest
 from playwright.sync_api import Locator, expect
 
 from serve.page.browsing import Visit
 
+pytestmark = pytest.mark.browser
 FIRST = "images/000000.png"
 
 

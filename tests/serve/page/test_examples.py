@@ -1,9 +1,11 @@
 """More like these, less like those."""
 
+import pytest
 from playwright.sync_api import expect
 
 from serve.page.browsing import Visit
 
+pytestmark = pytest.mark.browser
 FIRST = "images/000000.png"
 
 

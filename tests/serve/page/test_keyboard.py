@@ -1,9 +1,11 @@
 """Everything without a mouse."""
 
+import pytest
 from playwright.sync_api import expect
 
 from serve.page.browsing import Visit
 
+pytestmark = pytest.mark.browser
 FIRST = "images/000000.png"
 
 

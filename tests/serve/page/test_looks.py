@@ -11,6 +11,7 @@ from serve.page.browsing import Visit
 from serve.page.conftest import Visiting
 from serve.server_process import Server
 
+pytestmark = pytest.mark.browser
 FIRST = "images/000000.png"
 NARROW = {"viewport": {"width": 360, "height": 740}, "has_touch": True, "is_mobile": True}
 _RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]

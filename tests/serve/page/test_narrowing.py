@@ -1,9 +1,11 @@
 """Filters, threshold and pages."""
 
+import pytest
 from playwright.sync_api import Locator, expect
 
 from serve.page.browsing import Visit
 
+pytestmark = pytest.mark.browser
 FIRST = "images/000000.png"
 
 

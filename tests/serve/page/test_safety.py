@@ -1,5 +1,6 @@
 """What others wrote into an archive stays text, and a token keeps strangers out."""
 
+import pytest
 from playwright.sync_api import expect
 
 from serve.page.browsing import Visit
@@ -7,11 +8,13 @@ from serve.page.conftest import Visiting
 from serve.server_process import Server
 from serve.small_archive import NASTY, NASTY_LABELS
 
+pytestmark = pytest.mark.browser
+
 
 def test_ids_of_all_kinds_are_shown_searched_with_and_opened(visit: Visit) -> None:
     for image in NASTY:
-        visit.open({"id": image})
-        visit.shows("/api/search", id=image)
+        visit.open({"id": image, "limit": 4})
+        visit.shows("/api/search", id=image, limit=4)
         name = image.rsplit("/")[-1]
         assert visit.page.locator("#query h1").text_content() == f"Images like {name}"
         with visit.page.expect_response(lambda response: "/api/original" in response.url) as original:

@@ -12,8 +12,10 @@ from playwright.sync_api import Error, Route, expect
 from serve.page.browsing import Visit
 from serve.page.conftest import Visiting
 from serve.page.odd_archives import LABELS, LONG, ONLY, crowded, keep_only, relabel
-from serve.server_process import Server, serving, until
+from serve.server_process import Server, until
+from serve.server_thread import serving_in_a_thread
 
+pytestmark = pytest.mark.browser
 FIRST, SECOND = "images/000000.png", "images/000001.png"
 SEARCH = re.compile("/api/search")
 
@@ -128,7 +130,7 @@ def test_nothing_found_says_why_and_leads_on(visit: Visit) -> None:
 def odd(served_model: Path, served_cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A service on an archive that the tests after this one change, in their order."""
     store, images = crowded(tmp_path_factory.mktemp("odd"), served_model)
-    with serving(store, images, served_model, served_cache) as running:
+    with serving_in_a_thread(store, images, served_model, served_cache) as running:
         yield running
 
 

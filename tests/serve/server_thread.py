@@ -1,0 +1,74 @@
+"""The service in a thread of this process: the application and the protocol of `marcir serve`.
+
+A process of its own takes seconds to start. Requests still go through a socket: a test client that calls the
+application would normalise the addresses and headers that some tests send.
+"""
+
+import logging
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import uvicorn
+
+from marcir.serve.app import create_app
+from marcir.serve.protocol import Protocol
+from marcir.serve.service import Service
+from marcir.serve.settings import Settings
+from serve.server_process import SECONDS, Server, until
+
+_LOGGERS = ("uvicorn.error", "marcir.serve")
+
+
+@contextmanager
+def serving_in_a_thread(
+    store: Path, images: Path, model: Path, cache: Path, *, originals: bool = False, token: str | None = None
+) -> Iterator[Server]:
+    """A service on a port that the system chose; it is stopped at the end.
+
+    Args:
+        store: What is served.
+        images: Where it was indexed.
+        model: What it was indexed with.
+        cache: Where it keeps its model.
+        originals: Whether files of `images` are shown.
+        token: What it asks for.
+    """
+    service = Service(Settings(str(store), images if originals else None, port=0, token=token))
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("MARCIR_CACHE", str(cache))
+        service.archive.archive.model  # noqa: B018  (loaded here, where it finds this cache)
+    config = uvicorn.Config(
+        create_app(service), http=Protocol, ws="none", log_config=None, access_log=False, server_header=False
+    )
+    running = uvicorn.Server(config)
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port = listening.getsockname()[1]
+        log = cache / f"{port}.log"
+        with _logged(log):
+            thread = threading.Thread(target=running.run, args=([listening],))
+            thread.start()
+            try:
+                until(lambda: running.started or not thread.is_alive(), "the service answers")
+                yield Server(f"http://127.0.0.1:{port}", store, images, model, log, token)
+            finally:
+                running.should_exit = True
+                thread.join(SECONDS)
+                assert not thread.is_alive(), "the service does not stop"
+
+
+@contextmanager
+def _logged(path: Path) -> Iterator[None]:
+    """Problems of all services of this process, in a file, too."""
+    handler = logging.FileHandler(path)
+    for name in _LOGGERS:
+        logging.getLogger(name).addHandler(handler)
+    try:
+        yield
+    finally:
+        for name in _LOGGERS:
+            logging.getLogger(name).removeHandler(handler)
+        handler.close()
