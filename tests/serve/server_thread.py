@@ -16,6 +16,7 @@ import uvicorn
 
 from marcir.serve.app import create_app
 from marcir.serve.protocol import Protocol
+from marcir.serve.request_log import LineFormatter
 from marcir.serve.service import Service
 from marcir.serve.settings import Settings
 from serve.server_process import SECONDS, Server, until
@@ -48,7 +49,7 @@ def serving_in_a_thread(
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port = listening.getsockname()[1]
         log = cache / f"{port}.log"
-        with _logged(log):
+        with _logged(log, token):
             thread = threading.Thread(target=running.run, args=([listening],))
             thread.start()
             try:
@@ -61,14 +62,19 @@ def serving_in_a_thread(
 
 
 @contextmanager
-def _logged(path: Path) -> Iterator[None]:
-    """Problems of all services of this process, in a file, too."""
+def _logged(path: Path, token: str | None) -> Iterator[None]:
+    """What `marcir serve` would log, of all services of this process, in a file."""
     handler = logging.FileHandler(path)
-    for name in _LOGGERS:
-        logging.getLogger(name).addHandler(handler)
+    handler.setFormatter(LineFormatter(token))
+    loggers = [logging.getLogger(name) for name in _LOGGERS]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.addHandler(handler)
+        logger.setLevel(logging.INFO)
     try:
         yield
     finally:
-        for name in _LOGGERS:
-            logging.getLogger(name).removeHandler(handler)
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.removeHandler(handler)
+            logger.setLevel(level)
         handler.close()

@@ -12,7 +12,7 @@ from marcir.cli import main
 from marcir.errors import ConfigError
 from marcir.serve.sessions import COOKIE, Sessions
 from marcir.serve.settings import Settings
-from serve.server_process import Reply, Server, until
+from serve.server_process import Reply, Server
 
 FIRST = "images/000000.png"
 POLICY = (
