@@ -9,6 +9,11 @@ from marcir.errors import ConfigError, did_you_mean
 
 Choice = TypeVar("Choice", bound=str)
 
+# First weights of a backbone that are not a file. `none` and `random` are the same, but for a frozen backbone
+# random ones must be asked for as `random`.
+RANDOM_WEIGHTS = ("none", "random")
+NAMED_WEIGHTS = ("imagenet", "hub", *RANDOM_WEIGHTS)
+
 
 def positive(name: str, value: float) -> float:
     """The value, if it is a finite number above zero.

@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 
 from marcir import __version__
 from marcir.errors import MarcirError, did_you_mean
+from marcir.files import in_cache
 
 
 class Parser(argparse.ArgumentParser):
@@ -43,7 +44,7 @@ def _demo(parser: Parser, arguments: Sequence[str]) -> None:
         "--out", default="marcir-demo", metavar="DIR", help="where it goes (default marcir-demo)"
     )
     parser.add_argument("--images", type=int, default=1000, help="scenes of the archive (default 1000)")
-    parser.add_argument("--epochs", type=int, default=9, help="of training, for each loss (default 9)")
+    parser.add_argument("--epochs", type=int, default=20, help="of training, for each loss (default 20)")
     parser.add_argument("--seed", type=int, default=0, help="fixes everything (default 0)")
     parser.add_argument("--serve", action="store_true", help="then start the page")
     options = parser.parse(arguments)
@@ -154,7 +155,9 @@ def _train(parser: Parser, arguments: Sequence[str]) -> None:
 
 
 def _embed(parser: Parser, arguments: Sequence[str]) -> None:
-    parser.add_argument("--model", required=True, metavar="RUN", help="a folder of marcir train")
+    parser.add_argument(
+        "--model", metavar="RUN", help="a folder of marcir train (default: ImageNet features)"
+    )
     parser.add_argument("--images", required=True, metavar="DIR", help="images anywhere below this folder")
     parser.add_argument("--out", required=True, metavar="NPZ", help="where ids and vectors go")
     parser.add_argument(
@@ -185,7 +188,11 @@ def _info(parser: Parser, arguments: Sequence[str]) -> None:
 
 
 def _index(parser: Parser, arguments: Sequence[str]) -> int:
-    parser.add_argument("--model", required=True, metavar="RUN", help="a folder of marcir train")
+    parser.add_argument(
+        "--model",
+        metavar="RUN",
+        help="a folder of marcir train (default: the store's own; for a new store, ImageNet features)",
+    )
     parser.add_argument("--images", required=True, metavar="DIR", help="images anywhere below this folder")
     parser.add_argument("--store", required=True, metavar="URI", help="a folder, or s3://bucket/path")
     parser.add_argument("--labels", metavar="CSV", help="label table; paths are relative to --images")
@@ -194,13 +201,22 @@ def _index(parser: Parser, arguments: Sequence[str]) -> int:
     )
     parser.add_argument("--prune", action="store_true", help="remove images whose files are gone")
     parser.add_argument(
+        "--root-moved", action="store_true", help="the images of the store lie in this folder now"
+    )
+    parser.add_argument(
         "--check-recall", action="store_true", help="build an approximate index and measure its recall"
     )
     options = parser.parse(arguments)
     from marcir.stages.index import index
 
     done = index(
-        options.model, options.images, options.store, options.labels, options.metadata, options.prune
+        options.model,
+        options.images,
+        options.store,
+        options.labels,
+        options.metadata,
+        options.prune,
+        options.root_moved,
     )
     print(done)
     if options.check_recall:
@@ -229,17 +245,22 @@ def _search(parser: Parser, arguments: Sequence[str]) -> None:
         "--labels-from", metavar="URI", help="with --by-labels: a labelled store of one model"
     )
     parser.add_argument("--k", type=int, default=10, help="how many (default 10)")
-    parser.add_argument("--min-similarity", type=float, help="least cosine with the query")
+    parser.add_argument("--min-similarity", type=float, help="least cosine with the query, -1 to 1")
     parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.add_argument("--sheet", metavar="PNG", help="draw the hits")
+    parser.add_argument("--sheet", metavar="PNG", help="draw the query and the first 100 hits")
     options = parser.parse(arguments)
     ways = [options.image, options.id, options.like, options.by_labels]
     if sum(way is not None for way in ways) != 1:
-        parser.error("needs one of --image, --id, --like and --by-labels")
+        parser.error("needs exactly one of --image, --id, --like and --by-labels")
     if options.unlike and not options.like:
         parser.error("--unlike goes with --like")
     if options.labels_from and not options.by_labels:
         parser.error("--labels-from goes with --by-labels")
+    if options.sheet is not None and Path(options.sheet).suffix.lower() != ".png":
+        parser.error(f"--sheet {options.sheet}: the picture is a PNG file. Use a name that ends in .png")
+    asked_with = (options.image, *(options.like or ()), *(options.unlike or ()))
+    if options.sheet is not None and any(_is_same_file(options.sheet, file) for file in asked_with):
+        parser.error(f"--sheet {options.sheet}: this is an image of the query. Use another name")
     from marcir.stages.search import open_store
     from marcir.store.records import Filter
 
@@ -256,16 +277,31 @@ def _search(parser: Parser, arguments: Sequence[str]) -> None:
     else:
         source = open_store(options.labels_from) if options.labels_from else None
         answer = archive.by_labels(options.by_labels, options.k, where, source)
-    if options.sheet:
+    if options.sheet is not None:
         from marcir.stages.search_sheet import draw_answer
 
-        draw_answer(archive, answer, options.sheet, image=options.image, query=options.id)
+        draw_answer(
+            archive,
+            answer,
+            options.sheet,
+            image=options.image,
+            query=options.id,
+            like=options.like or (),
+            unlike=options.unlike or (),
+        )
     if options.json:
         import json
 
         print(json.dumps(answer.as_json(), ensure_ascii=False, indent=1))
     else:
         print(answer)
+    if options.sheet is not None:
+        print(f"{options.sheet}: the hits as a picture", file=sys.stderr if options.json else sys.stdout)
+
+
+def _is_same_file(first: str, second: str | None) -> bool:
+    """Whether two paths are one file that is there."""
+    return second is not None and Path(second).is_file() and Path(first).resolve() == Path(second).resolve()
 
 
 def _serve(parser: Parser, arguments: Sequence[str]) -> None:
@@ -309,7 +345,7 @@ def _evaluate(parser: Parser, arguments: Sequence[str]) -> None:
     options = parser.parse(arguments)
     _check_evaluated(parser, options)
     variants = {"ideal": options.ideal, "wap": options.wap, "ap": options.ap}
-    if options.model is not None:
+    if options.dataset is not None:
         from marcir.stages.evaluate_model import evaluate_model
 
         found = evaluate_model(
@@ -353,37 +389,39 @@ def _add_evaluated(parser: Parser) -> None:
     parser.add_argument("--labels", metavar="CSV", help="label table; ids are its first column")
     parser.add_argument("--gallery-embeddings", metavar="NPZ", help="a gallery other than the queries")
     parser.add_argument("--gallery-labels", metavar="CSV", help="its label table")
-    parser.add_argument("--model", metavar="RUN", help="instead of embeddings: a folder of marcir train")
     parser.add_argument(
-        "--dataset", metavar="NAME", help="with --model: manifest (your own), ucm, scenes ..."
+        "--dataset", metavar="NAME", help="instead of embeddings: manifest (your own), ucm, scenes ..."
     )
-    parser.add_argument("--root", metavar="DIR", help="with --model: the archive's folder")
+    parser.add_argument("--root", metavar="DIR", help="with --dataset: the archive's folder")
+    parser.add_argument(
+        "--model", metavar="RUN", help="with --dataset: a folder of marcir train (default: ImageNet features)"
+    )
     parser.add_argument(
         "--part", help="with --model: train, validation, test or all (default: the run's test images)"
     )
-
     parser.add_argument(
-        "--on-broken", default="error", choices=["error", "skip"], help="with --model: what broken images do"
+        "--on-broken",
+        default="error",
+        choices=["error", "skip"],
+        help="with --dataset: what broken images do",
     )
 
 
 def _check_evaluated(parser: Parser, options: argparse.Namespace) -> None:
     """Refuse options that do not go together."""
-    if (options.model is None) == (options.embeddings is None):
-        parser.error("needs either --embeddings and --labels, or --model and --dataset")
+    if (options.dataset is None) == (options.embeddings is None):
+        parser.error("needs either --embeddings and --labels, or --dataset and perhaps --model")
     if options.embeddings is not None and options.labels is None:
         parser.error("--embeddings needs --labels, the table that judges them")
-    if options.model is not None and options.dataset is None:
-        parser.error("--model needs --dataset, and --root for all but scenes")
-    if options.model is not None and options.gallery_embeddings is not None:
-        parser.error("--gallery-embeddings goes with --embeddings, not with --model")
-    if options.model is None and (options.dataset or options.root or options.part):
-        parser.error("--dataset, --root and --part go with --model")
+    if options.dataset is not None and options.gallery_embeddings is not None:
+        parser.error("--gallery-embeddings goes with --embeddings, not with --dataset")
+    if options.dataset is None and (options.model or options.root or options.part):
+        parser.error("--model, --root and --part go with --dataset")
     if (options.gallery_embeddings is None) != (options.gallery_labels is None):
         parser.error("--gallery-embeddings and --gallery-labels go together")
     if (options.images or options.query) and not options.figures:
         parser.error("--images and --query need --figures, the folder where pictures go")
-    if options.query and not options.images and options.model is None:
+    if options.query and not options.images and options.dataset is None:
         parser.error("--query needs --images, the folder of the images")
 
 
@@ -524,7 +562,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
     except OSError as error:
-        print(f"marcir: {error.filename or 'a file'}: {error.strerror or error}.", file=sys.stderr)
+        advice = ""
+        if error.filename is not None and in_cache(error.filename):
+            advice = " Set MARCIR_CACHE to a folder that can be written."
+        print(f"marcir: {error.filename or 'a file'}: {error.strerror or error}.{advice}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("marcir: stopped.", file=sys.stderr)

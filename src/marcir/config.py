@@ -1,6 +1,7 @@
 """What a training run is told: frozen dataclasses, read from YAML and dotted options, with every default.
 
-The defaults are the recipe of the paper (docs/readings.md says where it leaves something open).
+The defaults are the recipe of the paper (docs/readings.md says where it leaves something open) but for the
+loss and the backbone with its first weights.
 """
 
 import argparse
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar, get_type_hints
 
 from marcir.catalog import LOSSES
-from marcir.checks import fraction, not_negative, one_of, positive, seed_number, whole
+from marcir.checks import NAMED_WEIGHTS, fraction, not_negative, one_of, positive, seed_number, whole
 from marcir.errors import ConfigError, DependencyError, did_you_mean
 
 Section = TypeVar("Section")
@@ -29,7 +30,9 @@ def _option(default: Any, text: str) -> Any:
 class DataConfig:
     """Which archive, and how its images are read."""
 
-    name: str = _option("scenes", "the dataset: manifest (your own), scenes, ucm ...")
+    name: str = _option(
+        "scenes", "the dataset: manifest (your own; the default for a root with labels.csv), scenes, ucm ..."
+    )
     root: str | None = _option(None, "the archive's folder (scenes has one of its own)")
     labels: str | None = _option(None, "a label table elsewhere than in the folder")
     split: str | None = _option(None, "a file of `marcir data split`; drawn from train.seed by default")
@@ -47,8 +50,11 @@ class DataConfig:
 class EncoderConfig:
     """The network."""
 
-    backbone: str = _option("resnet18", "any backbone of timm")
-    weights: str = _option("none", "its first weights: none, hub, or a safetensors file")
+    backbone: str = _option("tf_efficientnet_lite0", "any backbone of timm")
+    weights: str = _option(
+        "imagenet",
+        "its first weights: imagenet (of tf_efficientnet_lite0), hub, a safetensors file, or none (random)",
+    )
     dim: int = _option(128, "length of an embedding")
     embedding: Literal["projection", "backbone"] = _option(
         "projection", "what is compared: the head's output or the backbone's"
@@ -61,6 +67,11 @@ class EncoderConfig:
         whole("encoder.frozen_views", self.frozen_views, 1)
         if self.frozen and self.embedding == "backbone":
             raise ConfigError("encoder.frozen trains the head alone: set encoder.embedding to projection.")
+        if self.frozen and self.weights == "none":
+            raise ConfigError(
+                "encoder.frozen keeps the backbone as it is, and with encoder.weights none it is random: "
+                "little can be learned. Use imagenet, hub or a file, or random if that is what you want."
+            )
 
 
 @dataclass(frozen=True)
@@ -125,7 +136,7 @@ class Config:
         names = ("root", "labels", "split")
         data: dict[str, Any] = {name: _absolute(getattr(self.data, name)) for name in names}
         weights = self.encoder.weights
-        if weights not in ("none", "hub"):
+        if weights not in NAMED_WEIGHTS:
             weights = str(Path(weights).absolute())
         return replace(self, data=replace(self.data, **data), encoder=replace(self.encoder, weights=weights))
 
@@ -207,7 +218,24 @@ def read_config(
             raise  # help or the settings were printed
         raise ConfigError(_one_line(heard.getvalue())) from None
     content = {section: vars(getattr(parsed, section)) for section in SECTIONS}
+    data = content["data"]
+    if data["root"] is not None and not _is_set(arguments, "data", "name"):
+        data["name"] = _dataset_in(Path(data["root"]), data["labels"])
     return Config.of(content, parsed.run)
+
+
+def _dataset_in(root: Path, labels: str | None) -> str:
+    """The dataset in a folder that nobody has named: images with a table of labels.
+
+    Raises:
+        ConfigError: For a folder without labels.
+    """
+    if labels is not None or (root / "labels.csv").exists():
+        return "manifest"
+    raise ConfigError(
+        f"--data.root {root}: there is no labels.csv in it. Add one (path,labels), give one with "
+        "--data.labels, or say what it is: --data.name ucm, ml-aid ..."
+    )
 
 
 def loss_name(arguments: Sequence[str]) -> str:
@@ -217,6 +245,13 @@ def loss_name(arguments: Sequence[str]) -> str:
         loss = content.get("loss")
         chosen = str(loss.get("name", chosen)) if isinstance(loss, dict) else chosen
     return [chosen, *_values(arguments, "--loss.name")][-1]
+
+
+def _is_set(arguments: Sequence[str], section: str, name: str) -> bool:
+    """Whether options or YAML name a setting."""
+    files = (read_yaml(path).get(section) for path in _values(arguments, "--config"))
+    in_files = any(isinstance(content, dict) and name in content for content in files)
+    return in_files or bool(_values(arguments, f"--{section}.{name}"))
 
 
 def read_yaml(path: str | Path) -> dict[str, Any]:

@@ -112,6 +112,10 @@ def _new_file_for(path: Path) -> Path:
     return temporary
 
 
+def in_cache(path: str | Path) -> bool:
+    """Whether a path is the cache folder or lies in it."""
+    return Path(path).absolute().is_relative_to(cache_folder().absolute())
+
+
 def _advice(path: Path) -> str:
-    in_cache = path.absolute().is_relative_to(cache_folder().absolute())
-    return "Set MARCIR_CACHE to a folder that can." if in_cache else "Choose another place."
+    return "Set MARCIR_CACHE to a folder that can." if in_cache(path) else "Choose another place."

@@ -1,25 +1,160 @@
-"""Progress bars that appear only where a person is looking."""
+"""How far a long job is: a bar on a terminal, one line per minute elsewhere, both with the time left."""
 
 import sys
-from collections.abc import Iterable, Iterator
-from typing import TypeVar
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 Item = TypeVar("Item")
 
+_LINE_SECONDS = 60.0
+# Seconds between two updates of a bar: some jobs finish thousands of items per second.
+_BAR_SECONDS = 0.1
 
-def track(items: Iterable[Item], total: int, what: str) -> Iterator[Item]:
-    """The items, with a bar on a terminal; silent elsewhere, and where rich is not installed.
+
+class Advance(Protocol):
+    """Says that items of a job are finished."""
+
+    def __call__(self, count: int = 1, note: str = "") -> None:
+        """Count finished items; the note is shown from now on."""
+        ...
+
+
+def track(
+    items: Iterable[Item],
+    total: int,
+    what: str,
+    *,
+    done: int = 0,
+    size: Callable[[Item], int] | None = None,
+) -> Iterator[Item]:
+    """Yield the items, and show on stderr how many of them are finished and how long the rest takes.
+
+    Args:
+        items: What is worked on; an item is finished when the next one is asked for.
+        total: How much there is in all.
+        what: Name of the job.
+        done: How much of it was finished before.
+        size: How much an item counts for; 1 by default.
 
     >>> list(track([1, 2], 2, "counting"))
     [1, 2]
     """
-    if sys.stderr.isatty():
+    with display(what, total, done) as advance:
+        for item in items:
+            yield item
+            advance(1 if size is None else size(item))
+
+
+@contextmanager
+def display(
+    what: str, total: int, done: int = 0, *, note: str = "", left: str = "{} left"
+) -> Iterator[Advance]:
+    """Show how far a job is until the context ends: a bar on a terminal, else one line per minute.
+
+    A job of less than a minute prints no line. There are only lines where rich is not installed, or where the
+    terminal cannot redraw a line.
+
+    Args:
+        what: Name of the job.
+        total: How many items it has.
+        done: How many of them were finished before.
+        note: Shown after the number of items.
+        left: How the time left is shown.
+    """
+    job = _Job(total, done, note, left)
+    terminal = _terminal()
+    if terminal is None:
+        yield _lines(what, job)
+        return
+    from rich.progress import BarColumn, Progress, TextColumn
+
+    name = TextColumn("{task.description}", markup=False)
+    status = TextColumn("{task.fields[job].status}", markup=False)  # looked up at every refresh
+    with Progress(name, BarColumn(), status, console=terminal, transient=True) as bar:
+        task = bar.add_task(what, total=total, completed=done, job=job)
+        shown = time.monotonic()
+
+        def advance(count: int = 1, note: str = "") -> None:
+            nonlocal shown
+            job.advance(count, note)
+            if job.finished_at - shown >= _BAR_SECONDS:
+                shown = job.finished_at
+                bar.update(task, completed=job.done)
+
         try:
-            from rich.console import Console
-            from rich.progress import track as bar
-        except ModuleNotFoundError:
-            pass
-        else:
-            yield from bar(items, what, total, console=Console(stderr=True), transient=True)
-            return
-    yield from items
+            yield advance
+        finally:
+            bar.update(task, completed=job.done)
+
+
+def duration(seconds: float) -> str:
+    """A time in the unit that people read most easily.
+
+    >>> duration(42), duration(400), duration(8000)
+    ('42 s', '7 min', '2.2 h')
+    """
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
+
+
+class _Job:
+    """How much of a job is finished, and how long the rest takes at the mean pace so far."""
+
+    def __init__(self, total: int, done: int, note: str, left: str) -> None:
+        self.total, self.done, self.note = total, done, note
+        self.started = self.finished_at = time.monotonic()
+        self._before, self._left = done, left
+
+    def advance(self, count: int, note: str) -> None:
+        self.done, self.note, self.finished_at = self.done + count, note, time.monotonic()
+
+    @property
+    def status(self) -> str:
+        """Items finished, the note, and the time left once it is known."""
+        parts = [f"{min(self.done, self.total):,} of {self.total:,}"]
+        if self.note:
+            parts.append(self.note)
+        seconds = self._seconds_left()
+        if seconds is not None:
+            parts.append(self._left.format(duration(seconds)))
+        return ", ".join(parts)
+
+    def _seconds_left(self) -> float | None:
+        """Counted from the last finished item, so that it falls while the next one is worked on."""
+        finished, missing = self.done - self._before, self.total - self.done
+        if finished <= 0 or missing <= 0:
+            return None
+        pace = (self.finished_at - self.started) / finished
+        return max(0.0, pace * missing - (time.monotonic() - self.finished_at))
+
+
+def _lines(what: str, job: _Job) -> Advance:
+    """Print a line whenever an item is finished and the last line is a minute old."""
+    printed = job.started
+
+    def advance(count: int = 1, note: str = "") -> None:
+        nonlocal printed
+        job.advance(count, note)
+        if job.finished_at - printed >= _LINE_SECONDS and job.done < job.total:
+            printed = job.finished_at
+            print(f"{what}: {job.status}", file=sys.stderr, flush=True)
+
+    return advance
+
+
+def _terminal() -> "Console | None":
+    """Where a bar can be drawn; None without rich, and where nobody looks or a line cannot be redrawn."""
+    if not sys.stderr.isatty():
+        return None
+    try:
+        from rich.console import Console
+    except ModuleNotFoundError:
+        return None
+    console = Console(stderr=True)
+    return None if console.is_dumb_terminal else console

@@ -238,7 +238,6 @@ def test_an_offset_that_is_no_place_is_refused(five: Store, offset: int) -> None
         (Filter(min_similarity=0.5), "ab"),
         (Filter(min_similarity=0), "abec"),
         (Filter(min_similarity=1), "a"),
-        (Filter(min_similarity=1.5), ""),
         (Filter(min_similarity=-1), "abecd"),
         (Filter(any=("tree", "dock"), min_similarity=0.4), "ae"),
         (Filter(without=("a", "d", "none")), "bec"),
@@ -261,6 +260,12 @@ def test_a_label_that_no_image_has_is_refused_with_the_nearest(five: Store, kind
             StoreError, match="no image of the store has the label 'shp'. Did you mean 'ship'?"
         ):
             ask(Filter(**{kind: ("ship", "shp")}))
+
+
+@pytest.mark.parametrize("least", [5, 1.5, -1.001, 100])
+def test_a_least_similarity_that_no_cosine_can_be_is_refused(least: float) -> None:
+    with pytest.raises(ConfigError, match=f"min_similarity = {least}: must lie between -1 and 1"):
+        Filter(min_similarity=least)
 
 
 @pytest.mark.parametrize("least", [math.nan, math.inf, "high"])
@@ -432,6 +437,39 @@ def test_the_nearest_is_found_among_very_many_ids(make: Factory) -> None:
     store = make([row(f"forest/{place:04}.png") for place in range(3000)])
     with pytest.raises(StoreError, match="Did you mean 'forest/2900.png'?"):
         store.get(["forest/2900.tif"])
+
+
+@pytest.mark.parametrize(
+    ("asked", "meant"),
+    [
+        ("000007", "'images/000007.png'"),
+        ("000007.png", "'images/000007.png'"),
+        ("/somewhere/images/000007.png", "'images/000007.png'"),
+        ("images/000007.tif", "'images/000007.png'"),
+        ("1234", "'images/a_1234_b.png' or 'other/images/a_1234_b.png'"),
+        ("00000", "'images/000005.png', 'images/000006.png' or 'images/000007.png'"),
+        ("imges/00000x.png", "'images/000005.png', 'images/000006.png' or 'images/000007.png'"),
+    ],
+)
+def test_an_id_that_is_missing_is_named_with_at_most_three_that_may_have_been_meant(
+    make: Factory, asked: str, meant: str
+) -> None:
+    names = [f"images/{place:06}.png" for place in range(5, 10)]
+    store = make([row(name) for name in [*names, "images/a_1234_b.png", "other/images/a_1234_b.png"]])
+    with pytest.raises(MissingImageError) as error:
+        store.look_up(asked)
+    said = str(error.value)
+    assert said.startswith(f"no image '{asked}' in the store. Did you mean ")
+    if asked.startswith("imges"):  # of equally near ones, any
+        assert said.count("'images/00000") == 3
+    else:
+        assert said.endswith(f"Did you mean {meant}?")
+
+
+def test_an_id_that_is_like_no_other_is_named_alone(make: Factory) -> None:
+    for names in ([], ["images/a.png", "new\nline", "it's"]):
+        with pytest.raises(MissingImageError, match="^no image 'zzzzzz' in the store.$"):
+            make([row(name) for name in names]).look_up("zzzzzz")
 
 
 def test_adding_an_id_again_replaces_its_row(make: Factory) -> None:

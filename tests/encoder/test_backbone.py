@@ -55,8 +55,11 @@ def test_the_first_layer_is_fitted_to_the_bands(tmp_path: Path) -> None:
     [
         (lambda path: path, "there is no such file"),
         (lambda path: path.write_bytes(b"PK") and path, "not a safetensors file"),
-        (lambda path: saved(path, "resnet34"), "has more: layer1.2.bn1.bias"),
-        (lambda path: saved(path, "mobilenetv3_small_100"), "lacks conv1.weight"),
+        (lambda path: saved(path, "resnet34"), "has more: layer1.2.bn1.bias.* They fit .* resnet34"),
+        (
+            lambda path: saved(path, "mobilenetv3_small_100"),
+            "lacks conv1.weight.* fit .* mobilenetv3_small_100",
+        ),
     ],
     ids=["missing", "something else", "larger", "other"],
 )
@@ -68,6 +71,12 @@ def test_weights_that_do_not_fit_are_refused_with_what_is_wrong(
         create_backbone("resnet18", 3, 32, str(file))
     assert str(file) in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_the_name_of_a_file_tells_which_backbone_its_weights_fit(tmp_path: Path) -> None:
+    file = saved(tmp_path / "my-resnet10t.safetensors", "resnet10t", in_chans=5)
+    with pytest.raises(ConfigError, match=r"They fit --encoder\.backbone resnet10t\."):
+        create_backbone("resnet18", 3, 32, str(file))
 
 
 def test_an_unknown_backbone_is_refused_with_the_nearest_one() -> None:

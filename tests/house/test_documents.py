@@ -2,6 +2,7 @@
 
 import os
 import re
+import socket
 import subprocess
 import sys
 import sysconfig
@@ -12,17 +13,22 @@ from pathlib import Path
 import pytest
 
 from marcir.catalog import LOSSES, loss_options
+from marcir.cli import main
+from marcir.serve.settings import Settings
+from training_runs import train
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text("utf-8")
 DOCUMENTS = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *ROOT.glob("C*.md")])
 # Blocks that need what the shell blocks of the README have made.
 NEEDS_MODEL = "runs/mine"
+# Documents whose bash and python blocks are run in their order, after those of the README.
+GUIDES = [ROOT / "docs/search.md", ROOT / "docs/serve.md"]
 BLOCKS = [
     pytest.param(block, id=f"{document.name}-{number}")
     for document in DOCUMENTS
     for number, block in enumerate(re.findall(r"```python\n(.*?)```", document.read_text("utf-8"), re.DOTALL))
-    if NEEDS_MODEL not in block
+    if NEEDS_MODEL not in block and document not in GUIDES
 ]
 
 
@@ -110,6 +116,109 @@ def check_that_it_serves(line: str, folder: Path, environment: dict[str, str]) -
             assert b'"ok"' in answer.read()
         served.terminate()
     assert served.returncode == 0
+
+
+@pytest.fixture(scope="module")
+def readme_archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with what the README makes: archive/, runs/mine (of a tiny backbone) and archive.store."""
+    folder = tmp_path_factory.mktemp("readme")
+    archive, run = str(folder / "archive"), str(folder / "runs/mine")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MARCIR_CACHE", str(tmp_path_factory.mktemp("readme-cache")))
+        patch.chdir(folder)
+        assert main(["data", "scenes", "--out", archive, "--images", "300"]) == 0
+        train(
+            *("--data.name", "manifest", "--data.root", archive, "--data.size", "24"),
+            *("--encoder.backbone", "test_resnet", "--encoder.weights", "none"),
+            *("--encoder.dim", "16", "--train.epochs", "1", "--train.precision", "float32", "--run", run),
+        )
+        labels, store = str(folder / "archive/labels.csv"), str(folder / "archive.store")
+        assert main(["index", "--model", run, "--images", archive, "--labels", labels, "--store", store]) == 0
+    return folder
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("document", GUIDES, ids=lambda path: path.name)
+def test_every_block_of_a_guide_runs_in_its_order(
+    document: Path, readme_archive: Path, tmp_path: Path
+) -> None:
+    """As printed, with two exceptions: the service gets a free port, and an HTTP error fails the test."""
+    environment = {
+        **{name: value for name, value in os.environ.items() if name != "MARCIR_TOKEN"},
+        "PATH": f"{sysconfig.get_path('scripts')}{os.pathsep}{os.environ['PATH']}",
+        "MARCIR_CACHE": str(tmp_path / "cache"),
+    }
+    done = subprocess.run(
+        ["/bin/bash", "-exuo", "pipefail", "-c", guide_script(document.read_text("utf-8"))],
+        cwd=readme_archive,  # not a copy: a store belongs to the folder that was indexed
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, f"{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
+
+
+# A service runs in the background from its line to that of the next service, or to the end of the document.
+GUIDE_START = r"""
+served=
+curl() { command curl --fail-with-body --silent --show-error --max-time 60 "$@"; }
+stop() { if [ -n "$served" ]; then kill "$served"; wait "$served"; served=; fi; }
+answers() {
+    for _ in {1..300}; do
+        if command curl --silent --output /dev/null "http://127.0.0.1:$1/health"; then return; fi
+        kill -0 "$served"
+        sleep 0.2
+    done
+    return 1
+}
+trap stop EXIT
+"""
+SERVE_LINE = re.compile(r"^(?:\w+=(?:\$\([^)]*\)|\S)*\s+)*marcir serve\b[^#\n]*", re.M)
+
+
+def guide_script(text: str) -> str:
+    """All bash and python blocks of a document as one script."""
+    parts = [GUIDE_START]
+    for language, block in re.findall(r"^```(bash|python)\n(.*?)^```", text, re.DOTALL | re.M):
+        if language == "python":
+            parts.append(f"'{sys.executable}' - <<'END_OF_PYTHON'\n{block}END_OF_PYTHON\n")
+        else:
+            parts.append(SERVE_LINE.sub(in_background, block.replace("\\\n", " ")))
+    script = "\n".join([*parts, "stop"])
+    for port in {port_of(line) for line in SERVE_LINE.findall(script)}:
+        script = re.sub(
+            rf"(localhost:|127\.0\.0\.1:|answers |--port ){port}\b", rf"\g<1>{free_port()}", script
+        )
+    return script
+
+
+def in_background(line: re.Match[str]) -> str:
+    port = port_of(line[0])
+    given = line[0] if "--port" in line[0] else f"{line[0]} --port {port}"
+    return f"stop\n{given} & served=$!\nanswers {port}\n"
+
+
+def port_of(line: str) -> str:
+    found = re.search(r"--port[ =](\d+)", line)
+    return found[1] if found else str(Settings("").port)
+
+
+def free_port() -> int:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return int(taken.getsockname()[1])
+
+
+def test_the_guides_have_blocks_to_run() -> None:
+    for document in GUIDES:
+        assert re.search(r"^```(bash|python)\n", document.read_text("utf-8"), re.M), document.name
+    script = guide_script(
+        "```bash\nA=$(cat x y) marcir serve --store s  # here\ncurl localhost:8000/health\n```\n"
+    )
+    port = re.search(r"^answers (\d+)$", script, re.M)
+    assert port is not None
+    assert f"A=$(cat x y) marcir serve --store s   --port {port[1]} & served=$!" in script
+    assert f"curl localhost:{port[1]}/health" in script
 
 
 def test_installs_and_make_targets_that_the_readme_names_exist() -> None:

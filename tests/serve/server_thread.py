@@ -15,6 +15,7 @@ import uvicorn
 
 from marcir.serve.app import create_app
 from marcir.serve.protocol import Protocol
+from marcir.serve.request_log import LineFormatter
 from marcir.serve.run import _address, _listen
 from marcir.serve.service import Service
 from marcir.serve.settings import Settings
@@ -49,7 +50,7 @@ def serving_in_a_thread(
     listening = _listen(settings)
     url = _address(settings, listening)
     log = cache / f"{listening.getsockname()[1]}.log"
-    with listening, _logged(log):
+    with listening, _logged(log, token):
         thread = threading.Thread(target=running.run, args=([listening],))
         thread.start()
         try:
@@ -62,14 +63,19 @@ def serving_in_a_thread(
 
 
 @contextmanager
-def _logged(path: Path) -> Iterator[None]:
-    """Problems of all services of this process, in a file, too."""
+def _logged(path: Path, token: str | None) -> Iterator[None]:
+    """What `marcir serve` would log, of all services of this process, in a file."""
     handler = logging.FileHandler(path)
-    for name in _LOGGERS:
-        logging.getLogger(name).addHandler(handler)
+    handler.setFormatter(LineFormatter(token))
+    loggers = [logging.getLogger(name) for name in _LOGGERS]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.addHandler(handler)
+        logger.setLevel(logging.INFO)
     try:
         yield
     finally:
-        for name in _LOGGERS:
-            logging.getLogger(name).removeHandler(handler)
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.removeHandler(handler)
+            logger.setLevel(level)
         handler.close()

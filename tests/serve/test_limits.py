@@ -20,10 +20,10 @@ from serve.server_thread import serving_in_a_thread
 FIRST = "images/000000.png"
 
 
-def embed_slowly(model: Model, content: bytes) -> EmbeddedImage:
+def embed_slowly(model: Model, content: bytes, title: str) -> EmbeddedImage:
     """Takes a second for a TIFF."""
     time.sleep(1.0 if content.startswith(b"II") else 0.0)
-    return embed_content(model, content)
+    return embed_content(model, content, title)
 
 
 @pytest.fixture(scope="module")

@@ -23,7 +23,7 @@ def models(scenes: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path
     runs = tmp_path_factory.mktemp("models")
     settings = [
         *("--data.name", "manifest", "--data.root", str(scenes), "--data.size", "24"),
-        *("--encoder.backbone", "test_resnet", "--encoder.dim", "16"),
+        *("--encoder.backbone", "test_resnet", "--encoder.weights", "none", "--encoder.dim", "16"),
         *("--train.batch_size", "14", "--train.epochs", "1", "--loss.name", "mulsupcon"),
         *("--train.precision", "float32"),  # the same bits on every machine
     ]

@@ -2,6 +2,8 @@
 
 import json
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -61,7 +63,8 @@ def searched(capsys: pytest.CaptureFixture[str], store: Path, *arguments: object
     capsys.readouterr()
     assert main(["search", "--store", str(store), "--json", *map(str, arguments)]) == 0
     printed = capsys.readouterr()
-    assert printed.err == ""
+    drawn = [str(arguments[arguments.index("--sheet") + 1])] if "--sheet" in arguments else []
+    assert printed.err.splitlines() == [f"{path}: the hits as a picture" for path in drawn]
     found: dict[str, Any] = json.loads(printed.out)
     return found
 
@@ -168,8 +171,8 @@ def test_a_least_similarity_cuts_the_hits(capsys: pytest.CaptureFixture[str], st
     everything = searched(capsys, store, "--id", FIRST, "--k", 100)["hits"]
     least = everything[4]["similarity"]
     assert searched(capsys, store, "--id", FIRST, "--min-similarity", least)["hits"] == everything[:5]
-    assert searched(capsys, store, "--id", FIRST, "--min-similarity", 1.5) == {"hits": [], "label_shares": {}}
-    assert main(["search", "--store", str(store), "--id", FIRST, "--min-similarity", "1.5"]) == 0
+    assert searched(capsys, store, "--id", FIRST, "--min-similarity", 1) == {"hits": [], "label_shares": {}}
+    assert main(["search", "--store", str(store), "--id", FIRST, "--min-similarity", "1"]) == 0
     assert capsys.readouterr().out == "nothing found\n"
 
 
@@ -314,12 +317,71 @@ def test_hits_are_drawn(
         assert picture.width > picture.height > 200
 
 
+def test_the_picture_is_named_under_the_hits(
+    capsys: pytest.CaptureFixture[str], store: Path, tmp_path: Path
+) -> None:
+    picture = tmp_path / "hits.PNG"
+    assert main(["search", "--store", str(store), "--id", FIRST, "--sheet", str(picture)]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == f"{picture}: the hits as a picture"
+    assert picture.exists()
+
+
+@pytest.mark.parametrize("name", ["hits.xyz", "hits", "hits.jpg", ""])
+def test_a_picture_of_another_format_is_refused_before_anything_is_searched(
+    capsys: pytest.CaptureFixture[str], archive: SearchableArchive, tmp_path: Path, name: str
+) -> None:
+    path = str(tmp_path / name) if name else ""
+    line = refusal(capsys, "--store", tmp_path / "nowhere", "--id", FIRST, "--sheet", path)
+    assert line.startswith(
+        f"marcir search: --sheet {path}: the picture is a PNG file. Use a name that ends in "
+    )
+    from marcir.stages.search_sheet import draw_answer
+
+    with pytest.raises(ConfigError, match="the picture is a PNG file"):
+        draw_answer(archive, archive.by_id(FIRST), path, query=FIRST)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_many_hits_are_drawn_in_rows(capsys: pytest.CaptureFixture[str], store: Path, tmp_path: Path) -> None:
+    sizes = {}
+    for k in (2, 5, 6, 24):
+        searched(capsys, store, "--id", FIRST, "--k", k, "--sheet", tmp_path / "hits.png")
+        with Image.open(tmp_path / "hits.png") as picture:
+            sizes[k] = picture.size
+    assert sizes[2][0] < sizes[5][0] == sizes[6][0] == sizes[24][0] < 1400
+    assert sizes[5][1] < sizes[6][1] < sizes[24][1] < 1700
+
+
+def test_the_examples_are_drawn(
+    capsys: pytest.CaptureFixture[str],
+    archive: SearchableArchive,
+    store: Path,
+    scenes: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    drawn: list[Any] = []
+    monkeypatch.setattr(
+        "marcir.stages.search_sheet.draw_retrieval_sheet", lambda rows, *_: drawn.extend(rows)
+    )
+    examples = ["--like", FIRST, "--like", scenes / "images/000001.png", "--unlike", "images/000002.png"]
+    searched(capsys, store, *examples, "--sheet", tmp_path / "hits.png")
+    (row,) = drawn
+    cells = [row, *row.examples]
+    assert [(cell.heading, cell.title) for cell in cells] == [
+        ("LIKE", FIRST),
+        ("LIKE", "000001.png"),
+        ("UNLIKE", "images/000002.png"),
+    ]
+    assert row.labels == archive.store.look_up(FIRST)[1]
+    assert all(cell.image.shape == (24, 24, 3) and cell.image.std() > 0 for cell in cells)
+
+
 def test_nothing_found_cannot_be_drawn(
     capsys: pytest.CaptureFixture[str], store: Path, tmp_path: Path
 ) -> None:
-    line = refusal(
-        capsys, "--store", store, "--id", FIRST, "--min-similarity", 1.5, "--sheet", tmp_path / "x.png"
-    )
+    nothing = ("--any", "tree", "--none", "tree")
+    line = refusal(capsys, "--store", store, "--id", FIRST, *nothing, "--sheet", tmp_path / "x.png")
     assert line == "marcir: nothing was found: there is no picture to draw."
     assert not (tmp_path / "x.png").exists()
 
@@ -350,13 +412,14 @@ def test_a_picture_shows_as_many_hits_as_it_has_room_for(
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        ([], "needs one of --image, --id, --like and --by-labels"),
-        (["--image", "x.png", "--id", "x"], "needs one of --image, --id, --like and --by-labels"),
-        (["--unlike", "x"], "needs one of"),
+        ([], "needs exactly one of --image, --id, --like and --by-labels"),
+        (["--image", "x.png", "--id", "x"], "needs exactly one of --image, --id, --like and --by-labels"),
+        (["--unlike", "x"], "needs exactly one of"),
         (["--id", "x", "--unlike", "y"], "--unlike goes with --like"),
         (["--id", "x", "--labels-from", "y"], "--labels-from goes with --by-labels"),
         (["--image", "nowhere.png"], "nowhere.png: there is no such file"),
         (["--id", "images/00000.png"], "no image 'images/00000.png' in the store. Did you mean 'images/0000"),
+        (["--id", "000007"], "no image '000007' in the store. Did you mean 'images/000007.png'?"),
         (["--like", "nowhere.png"], "'nowhere.png' is no file, and no image 'nowhere.png' in the store."),
         (["--like", FIRST, "--unlike", "x" * 5000], "name too long"),
         (["--id", FIRST, "--any", "tre"], "no image of the store has the label 'tre'. Did you mean 'tree'?"),
@@ -365,6 +428,8 @@ def test_a_picture_shows_as_many_hits_as_it_has_room_for(
         (["--id", FIRST, "--k", "-1"], "k = -1: must be"),
         (["--id", FIRST, "--k", "ten"], "argument --k"),
         (["--id", FIRST, "--min-similarity", "nan"], "min_similarity = nan: must be a finite number"),
+        (["--id", FIRST, "--min-similarity", "5"], "min_similarity = 5.0: must lie between -1 and 1"),
+        (["--id", FIRST, "--min-similarity", "-1.1"], "min_similarity = -1.1: must lie between -1 and 1"),
         (["--id", FIRST, "--anyy", "tree"], "Did you mean '--any'?"),
     ],
 )
@@ -440,6 +505,36 @@ def test_a_cache_that_cannot_be_written_is_told(
     assert len(searched(capsys, store, "--id", FIRST)["hits"]) == 10, "an id needs no model"
 
 
+@pytest.mark.parametrize("error", [PermissionError(13, "Permission denied"), RuntimeError("no home")])
+def test_whatever_is_wrong_with_the_cache_its_variable_is_named(
+    capsys: pytest.CaptureFixture[str],
+    store: Path,
+    scenes: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    error: Exception,
+) -> None:
+    def refuse(_: Path) -> Path:
+        raise error
+
+    monkeypatch.setattr("marcir.stages.search.cache_outside", refuse)
+    line = refusal(capsys, "--store", store, "--image", scenes / FIRST)
+    assert line.endswith("Set MARCIR_CACHE to a folder that can be written.")
+
+
+def test_a_damaged_model_in_the_cache_is_told(
+    capsys: pytest.CaptureFixture[str],
+    store: Path,
+    scenes: Path,
+    own_cache: Path,
+    archive: SearchableArchive,
+) -> None:
+    folder = own_cache / "models" / archive.store.about.model
+    folder.mkdir(parents=True)
+    line = refusal(capsys, "--store", store, "--image", scenes / FIRST)
+    assert str(folder) in line
+    assert line.endswith("remove it, or set MARCIR_CACHE to another folder.")
+
+
 def test_a_cache_among_the_images_is_refused(
     capsys: pytest.CaptureFixture[str], store: Path, scenes: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -460,6 +555,32 @@ def test_a_model_that_is_not_the_vectors_own_is_refused(
     lancedb.connect(copy).create_table("model", pa.table(content), mode="overwrite")
     line = refusal(capsys, "--store", copy, "--image", scenes / FIRST)
     assert line.endswith("the model in the store is not the one that its vectors were made with.")
+
+
+LIGHT = """
+import json, sys
+from marcir.cli import main
+store, picture, searches = sys.argv[1:]
+for search in json.loads(searches):
+    assert main(["search", "--store", store, "--k", "3", *search]) == 0
+    assert main(["search", "--store", store, "--json", "--sheet", picture, *search]) == 0
+assert main(["info", store]) == 0
+print(sorted({"torch", "timm", "torchvision", "marcir.stages.index"} & set(sys.modules)))
+"""
+
+
+def test_a_search_without_a_file_imports_no_torch(
+    store: Path, archive: SearchableArchive, tmp_path: Path
+) -> None:
+    searches = [
+        ["--id", FIRST],
+        ["--like", FIRST, "--unlike", "images/000001.png"],
+        ["--by-labels", commonest(archive)[0]],
+    ]
+    command = [sys.executable, "-c", LIGHT, str(store), str(tmp_path / "hits.png"), json.dumps(searches)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "[]"
 
 
 # ---- While others write --------------------------------------------------------------------------
@@ -493,3 +614,15 @@ def test_in_python_everything_is_as_on_the_command_line(
     )
     approximate = marcir.open_store(str(store), approximate=True).by_id(FIRST, k=4, where=Filter(any=(name,)))
     assert [hit.id for hit in approximate.hits] == [hit.id for hit in answer.hits]
+
+
+@pytest.mark.parametrize("option", ["--image", "--like"])
+def test_a_sheet_never_replaces_an_image_of_the_query(
+    option: str, store: Path, images: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    image = images / "images" / "000001.png"
+    before = image.read_bytes()
+    with pytest.raises(SystemExit, match="2"):
+        main(["search", "--store", str(store), option, str(image), "--sheet", str(image)])
+    assert "this is an image of the query. Use another name." in capsys.readouterr().err
+    assert image.read_bytes() == before

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from marcir.errors import MissingImageError, StoreError
+from marcir.errors import MissingImageError, StoreError, UnusableStoreError
 from marcir.store import Filter, Row
 from marcir.store import lance as lance_module
 from marcir.store.lance import LanceStore
@@ -297,7 +297,9 @@ def test_a_store_that_is_there_is_gone_on_with(store: LanceStore) -> None:
 
 def test_the_root_is_where_the_archive_was_indexed_last(store: LanceStore) -> None:
     moved = About(ABOUT.model, ABOUT.dim, "/moved")
-    assert LanceStore.create(store.uri, moved, MODEL).about == moved
+    with pytest.raises(StoreError, match="holds the images of /archive, not of /moved"):
+        LanceStore.create(store.uri, moved, MODEL)
+    assert LanceStore.create(store.uri, moved, MODEL, root_moved=True).about == moved
     assert LanceStore(store.uri).about == moved
     assert LanceStore(store.uri).count() == 50
 
@@ -313,6 +315,87 @@ def test_tidying_up_keeps_every_row_and_joins_the_files(tmp_path: Path) -> None:
     assert made.count() == 200
     assert LanceStore(made.uri).ids() == [f"{place:06}" for place in range(200)]
     assert made._table.stats()["fragment_stats"]["num_fragments"] == 1
+
+
+def size_of(store: LanceStore) -> int:
+    return sum(path.stat().st_size for path in Path(store.uri).rglob("*") if path.is_file())
+
+
+def with_thumbnails(some: list[Row]) -> list[Row]:
+    return [replace(row, thumbnail=np.random.default_rng(int(row.id)).bytes(2000)) for row in some]
+
+
+def test_tidying_up_leaves_no_bytes_of_old_versions(tmp_path: Path) -> None:
+    once = LanceStore.create(tmp_path / "once", ABOUT, MODEL)
+    once.add(with_thumbnails(rows(500)))
+    often = LanceStore.create(tmp_path / "often", ABOUT, MODEL)
+    for start in range(0, 500, 25):
+        often.add(with_thumbnails(rows(25, start)))
+    often.optimize()
+    assert size_of(often) <= 1.15 * size_of(once)
+    for _ in range(3):
+        often.add(with_thumbnails(rows(500)))
+        often.optimize()
+        often.build_index()
+        often.build_index()
+    assert size_of(often) <= 1.15 * size_of(once)
+    assert often.count() == 500
+
+
+def everything(store: LanceStore) -> dict[str, object]:
+    """What a store answers to every question."""
+    query, where = np.ones((1, 8), np.float32), Filter(any=("label 3",))
+    return {
+        "search": store.search(query, 7),
+        "filtered": store.search(query, 7, where),
+        "get": [(row.id, row.labels, row.thumbnail, row.vector.tolist()) for row in store.get(["000093"])],
+        "describe": [(row.id, row.labels) for row in store.describe(["000093", "000004"])],
+        "look_up": store.look_up("000093")[0].tolist(),
+        "thumbnail": store.thumbnail("000093"),
+        "count": (store.count(), store.count(where)),
+        "labels": (store.label_counts(), store.label_counts(where)),
+        "ids": store.ids(),
+        "contents": store.contents(),
+        "sample": (store.sample(5), store.sample(5, 1, where)),
+        "knows": (store.knows("bbox"), store.knows("date")),
+        "centroid": np.round(store.centroid(["label 3"]), 5).tolist(),
+        "model": store.model_files(),
+        "memory": store.fits_memory,
+    }
+
+
+@pytest.mark.parametrize("resident", [False, True], ids=["", "resident"])
+@pytest.mark.parametrize("approximate", [False, True], ids=["exact", "approximate"])
+@pytest.mark.parametrize("used", [False, True], ids=["just opened", "used before"])
+def test_a_reader_of_an_old_version_answers_everything_after_its_files_are_removed(
+    tmp_path: Path, resident: bool, approximate: bool, used: bool
+) -> None:
+    made = LanceStore.create(tmp_path / "store", ABOUT, MODEL)
+    made.add(rows(50))
+    if approximate:
+        made.build_index()
+    for start in range(50, 100, 10):
+        made.add(rows(10, start))
+    reader = LanceStore(made.uri, approximate=approximate, resident=resident)
+    if used:
+        everything(reader)
+    before = {path.name for path in (tmp_path / "store" / "images.lance" / "data").iterdir()}
+    made.optimize()
+    after = {path.name for path in (tmp_path / "store" / "images.lance" / "data").iterdir()}
+    assert before - after, "files of the version that the reader has are gone"
+    reader._look_at = time.monotonic() + 1000  # as within the interval in which it does not look
+    if not resident:
+        reader._latest = lambda: None  # type: ignore[method-assign]  # as between the look and the reading
+        reader._to_newest = lambda: LanceStore._latest(reader)  # type: ignore[method-assign]
+    assert everything(reader) == everything(LanceStore(made.uri, approximate=approximate))
+
+
+def test_a_file_that_is_missing_from_the_newest_version_is_told(store: LanceStore) -> None:
+    for file in (Path(store.uri) / "images.lance" / "data").iterdir():
+        file.unlink()
+    with pytest.raises(UnusableStoreError) as error:
+        LanceStore(store.uri).thumbnail("000003")
+    assert "not found" in one_line(error).lower()
 
 
 def test_the_tables_of_a_store_are_all_that_lies_in_its_folder(store: LanceStore) -> None:

@@ -83,3 +83,14 @@ def test_the_program_is_looked_for_where_it_is_said_to_be(
     (tmp_path / "server").write_text("")
     monkeypatch.setenv("MARCIR_MOTO_SERVER", str(tmp_path / "server"))
     assert moto_server() == tmp_path / "server"
+
+
+def test_old_versions_are_kept_for_readers_on_object_storage(bucket: str) -> None:
+    made = LanceStore.create(f"{bucket}/old", ABOUT, MODEL)
+    made.add([Row("a", np.array([1, 0, 0, 0], np.float32), thumbnail=b"a")])
+    reader = LanceStore(made.uri)
+    before = reader._table.version
+    made.add([Row("b", np.array([0, 1, 0, 0], np.float32), thumbnail=b"b")])
+    made.optimize()
+    assert before in [each["version"] for each in made._table.list_versions()]
+    assert reader.thumbnail("a") == b"a"

@@ -6,7 +6,7 @@ from pathlib import Path, PurePosixPath
 
 from marcir.data.archive import Archive
 from marcir.data.dataset import DatasetReader
-from marcir.data.tables import LabelRow, read_label_table
+from marcir.data.tables import LabelRow, path_below, read_label_table
 from marcir.errors import DataError
 from marcir.labels import LabelVocabulary
 
@@ -40,9 +40,15 @@ def read_manifest(
     A path is spelled in one way in the rows (`./a//1.png` is `a/1.png`), and no two rows share a file.
     """
     rows, names = read_label_table(table, spellings=spellings)
+    rows = [replace(row, image=_relative(root, row.image)) for row in rows]
     paths = [_below(root, row, table) for row in rows]
     _check_files(table, rows, paths)
     return [replace(row, image=str(PurePosixPath(row.image))) for row in rows], names, paths
+
+
+def _relative(root: Path, image: str) -> str:
+    """An absolute path below the folder as a relative one; all others as they are."""
+    return path_below(root, image) if PurePosixPath(image).is_absolute() else image
 
 
 def _below(root: Path, row: LabelRow, table: Path) -> Path:

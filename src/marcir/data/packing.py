@@ -79,7 +79,7 @@ def _renewed(notes: Path, archive: Archive, size: int, status: str) -> Pack:
     pack = found[0] if found else None
     if pack is not None and pack.status == status:
         return pack
-    if pack is None or pack.checksum != _checksum_of_files(archive):
+    if pack is None or pack.checksum != checksum_of_files(archive):
         pack = _packed(notes, archive, size, status)
     pack = replace(pack, status=status)
     with written_whole(notes) as temporary:
@@ -125,7 +125,9 @@ def _opened(notes: Path) -> tuple[Pack, np.ndarray] | None:
     return (pack, images) if isinstance(pack.broken, dict) and images.ndim == 4 else None
 
 
-def _checksum_of_files(archive: Archive) -> str:
+def checksum_of_files(archive: Archive) -> str:
+    """Of the contents of all image files, in the order of the archive; reads all of them."""
+
     def digest(position: int) -> bytes:
         try:
             return hashlib.sha256(read_content(archive.paths[position])).digest()

@@ -1,6 +1,7 @@
 """Batches of images, from files or from a packed cache that training need not wait for."""
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -10,7 +11,7 @@ from torch import Tensor
 from marcir.checks import switch, whole
 from marcir.data.archive import Archive
 from marcir.data.images import read_image
-from marcir.data.packing import load_packed, open_pack
+from marcir.data.packing import checksum_of_files, load_packed, open_pack
 from marcir.data.resize import to_square
 from marcir.data.survey import OnBroken, check_on_broken, leave_out_broken, needed_form, without_broken
 from marcir.errors import DataError
@@ -32,6 +33,11 @@ class ImageSource(Protocol):
     size: int
     bands: int
     dtype: np.dtype
+
+    @property
+    def checksum(self) -> str:
+        """Of the contents of all image files of the archive, the broken ones among them."""
+        ...
 
     def batch(self, positions: Sequence[int]) -> Tensor:
         """Images in the source's dtype. (B, C, S, S)"""
@@ -69,7 +75,7 @@ class ImageFiles:
 
     def __init__(self, archive: Archive, size: int, on_broken: OnBroken = "error") -> None:
         self.size = whole("size", size, 1)
-        self.archive, self.broken = archive, dict[str, str]()
+        self._all, self.archive, self.broken = archive, archive, dict[str, str]()
         if check_on_broken(on_broken) == "skip":
             self.archive, self.broken = leave_out_broken(archive, "skip")
         self.form = needed_form(self.archive)
@@ -81,6 +87,11 @@ class ImageFiles:
         for image, position in zip(images, positions, strict=True):
             image[:] = self.image(position)
         return torch.from_numpy(images).permute(0, 3, 1, 2)
+
+    @cached_property
+    def checksum(self) -> str:
+        """Of the contents of all image files; reads all of them."""
+        return checksum_of_files(self._all)
 
     def image(self, position: int) -> np.ndarray:
         """One image at the source's size. (S, S, C)"""
@@ -103,7 +114,6 @@ class PackedImages:
     Attributes:
         archive: The images that are served.
         broken: What is wrong with the images that are left out, by id.
-        checksum: Of the contents of all image files.
         path: The file in the cache.
     """
 
@@ -113,7 +123,7 @@ class PackedImages:
         if not len(archive):
             raise DataError(f"{archive.root}: the archive has no images.")
         self.path, pack, self._images = open_pack(archive, self.size)
-        self.broken, self.checksum = pack.broken, pack.checksum
+        self.broken, self._checksum = pack.broken, pack.checksum
         self.archive = without_broken(archive, self.broken, on_broken)
         # Where the images stand in the file: broken ones have places there that nobody may see.
         self._rows = np.array([k for k, image in enumerate(archive.ids) if image not in self.broken])
@@ -123,6 +133,11 @@ class PackedImages:
         """Images in the source's dtype. (B, C, S, S)"""
         rows = self._rows[np.asarray(positions, dtype=np.int64)]
         return torch.from_numpy(self._images[rows]).permute(0, 3, 1, 2)
+
+    @property
+    def checksum(self) -> str:
+        """Of the contents of all image files."""
+        return self._checksum
 
     def __getstate__(self) -> dict[str, Any]:
         # Another process maps the file itself, instead of being sent all images.

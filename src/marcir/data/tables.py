@@ -2,6 +2,7 @@
 
 import csv
 import io
+import posixpath
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -21,6 +22,17 @@ class LabelRow:
     image: str
     labels: tuple[str, ...]
     line: int
+
+
+def path_below(root: Path, path: str) -> str:
+    """A path of a table in one spelling, relative to the folder that its images are in.
+
+    >>> path_below(Path("/data"), "./a//1.png"), path_below(Path("/data"), "/data/a/1.png")
+    ('a/1.png', 'a/1.png')
+    """
+    plain = posixpath.normpath(path)
+    absolute = root.absolute().as_posix()
+    return plain.removeprefix(f"{absolute}/") if plain.startswith(f"{absolute}/") else plain
 
 
 def read_label_table(

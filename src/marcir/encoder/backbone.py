@@ -1,17 +1,20 @@
-"""Backbones of timm, with weights from nowhere, a local file or timm's hub."""
+"""Backbones of timm, with random weights or those of the package index, a local file or timm's hub."""
 
 import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
+from marcir.checks import NAMED_WEIGHTS
+from marcir.encoder.fitting import fitting_backbone
+from marcir.encoder.imagenet import imagenet_weights
 from marcir.errors import ConfigError, did_you_mean
 from marcir.torchvision_shim import timm
 
@@ -43,15 +46,19 @@ def create_backbone(name: str, bands: int, size: int, weights: str = "none") -> 
         name: Any of timm's.
         bands: Bands of the images.
         size: Their side, for backbones that are made for one size.
-        weights: `none` (random, from torch's generator), `hub`, or a safetensors file in timm's keys; the
-            first layer is fitted to the number of bands as timm does it.
+        weights: `imagenet` (of the package index), `hub`, a safetensors file in timm's keys, or `none` and
+            `random`: random ones, from torch's generator. The first layer is fitted to the number of bands as
+            timm does it.
 
     Raises:
         ConfigError: For an unknown name, weights that are missing or do not fit.
     """
     check_backbone(name)
+    pretrained = imagenet_weights(name) if weights == "imagenet" else None
     network = _create(name, bands, size, weights == "hub")
-    if weights not in ("none", "hub"):
+    if pretrained is not None:
+        network.load_state_dict(_fitting(network, pretrained))
+    elif weights not in NAMED_WEIGHTS:
         _load(network, name, Path(weights))
     config = network.pretrained_cfg
     features = _features(network, name, bands, size)
@@ -123,27 +130,40 @@ def _load(network: nn.Module, name: str, path: Path) -> None:
         found = load_file(path)
     except FileNotFoundError:
         raise ConfigError(
-            f"encoder.weights {path}: there is no such file. Give none, hub or a file."
+            f"encoder.weights {path}: there is no such file. Give {', '.join(NAMED_WEIGHTS)} or a file."
         ) from None
     except (OSError, SafetensorError) as error:
         raise ConfigError(
             f"encoder.weights {path}: not a safetensors file ({_first_line(error)})."
         ) from error
+    fitting = _fitting(network, found)
+    wanted = network.state_dict()
+    wrong = [key for key in fitting if key in wanted and fitting[key].shape != wanted[key].shape]
+    for how, keys in (
+        ("lacks", wanted.keys() - fitting.keys()),
+        ("has more:", fitting.keys() - wanted.keys()),
+        ("has other shapes:", wrong),
+    ):
+        if keys:
+            _refuse(path, name, how, sorted(keys), fitting_backbone(path, found))
+    network.load_state_dict(fitting)
+
+
+def _fitting(network: nn.Module, found: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Weights without their classifier, with the first layer for the network's bands."""
     wanted = network.state_dict()
     config: Any = network.pretrained_cfg
     classifier = config.get("classifier") or ()
     heads = (classifier,) if isinstance(classifier, str) else tuple(classifier)
-    found = {key: value for key, value in found.items() if not key.startswith(tuple(f"{h}." for h in heads))}
+    fitting = {
+        key: value for key, value in found.items() if not key.startswith(tuple(f"{h}." for h in heads))
+    }
     first = config.get("first_conv")
     for layer in (first,) if isinstance(first, str) else tuple(first or ()):
         key = f"{layer}.weight"
-        if key in found and key in wanted and found[key].ndim == 4:
-            found[key] = _fitted(found[key], wanted[key].shape[1])
-    wrong = [key for key in found if key in wanted and found[key].shape != wanted[key].shape]
-    _refuse(path, name, "lacks", wanted.keys() - found.keys())
-    _refuse(path, name, "has more:", found.keys() - wanted.keys())
-    _refuse(path, name, "has other shapes:", wrong)
-    network.load_state_dict(found)
+        if key in fitting and key in wanted and fitting[key].ndim == 4:
+            fitting[key] = _fitted(fitting[key], wanted[key].shape[1])
+    return fitting
 
 
 def _fitted(weight: Tensor, bands: int) -> Tensor:
@@ -154,14 +174,13 @@ def _fitted(weight: Tensor, bands: int) -> Tensor:
     return fitted
 
 
-def _refuse(path: Path, name: str, how: str, keys: Any) -> None:
-    if keys:
-        ordered: Sequence[str] = sorted(keys)
-        more = f" and {len(ordered) - _NAMED} more" if len(ordered) > _NAMED else ""
-        raise ConfigError(
-            f"encoder.weights {path} does not fit the backbone '{name}': it {how} "
-            f"{', '.join(ordered[:_NAMED])}{more}."
-        )
+def _refuse(path: Path, name: str, how: str, keys: Sequence[str], fits: str | None) -> NoReturn:
+    more = f" and {len(keys) - _NAMED} more" if len(keys) > _NAMED else ""
+    advice = f" They fit --encoder.backbone {fits}." if fits is not None else ""
+    raise ConfigError(
+        f"encoder.weights {path} does not fit the backbone '{name}': it {how} "
+        f"{', '.join(keys[:_NAMED])}{more}.{advice}"
+    )
 
 
 def _first_line(error: Exception) -> str:

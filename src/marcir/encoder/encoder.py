@@ -18,7 +18,7 @@ class Encoder(nn.Module):
 
     Args:
         backbone: Images to features.
-        dim: Length of the head's output, D.
+        dim: Length of the head's output, D; 0 for an encoder without a head, whose backbone is compared.
         embedding: What is compared: `projection`, the head's output, or `backbone`, its input.
         mean: Of each band, for images in their unit range. (C,)
         std: Likewise. (C,)
@@ -39,11 +39,13 @@ class Encoder(nn.Module):
         self.backbone = backbone.network
         self.features = backbone.features
         self.embedding = embedding
-        self.head = nn.Sequential(
-            nn.Linear(backbone.features, backbone.features),
-            nn.ReLU(inplace=True),
-            nn.Linear(backbone.features, dim),
-        )
+        self.head = nn.Sequential()
+        if dim:
+            self.head = nn.Sequential(
+                nn.Linear(backbone.features, backbone.features),
+                nn.ReLU(inplace=True),
+                nn.Linear(backbone.features, dim),
+            )
         # Known from the model's configuration: not part of its weights.
         self.register_buffer("mean", torch.tensor(mean).view(-1, 1, 1), persistent=False)
         self.register_buffer("std", torch.tensor(std).view(-1, 1, 1), persistent=False)
@@ -51,9 +53,11 @@ class Encoder(nn.Module):
     @property
     def dim(self) -> int:
         """Length of an embedding, D."""
+        if self.embedding == "backbone":
+            return self.features
         last = self.head[-1]
         assert isinstance(last, nn.Linear)  # noqa: S101  # tells the type checker
-        return self.features if self.embedding == "backbone" else last.out_features
+        return last.out_features
 
     def batch_norm_fits(self, images: Tensor) -> bool:
         """Whether the backbone's batch-norm statistics are those of such images, in their unit range."""

@@ -1,6 +1,6 @@
 """Queries beside their hits: what a ranking brings back, and how right it is."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -46,6 +46,23 @@ class SheetHit:
 
 
 @dataclass(frozen=True)
+class SheetExample:
+    """An image of a query that has several.
+
+    Attributes:
+        image: Bytes, floats or whole numbers, any number of bands. (H, W, C)
+        title: Text above it, such as its file name.
+        labels: Names of its labels.
+        heading: Text above the title.
+    """
+
+    image: np.ndarray
+    title: str
+    labels: tuple[str, ...]
+    heading: str
+
+
+@dataclass(frozen=True)
 class SheetRow:
     """A query and its hits, best first.
 
@@ -54,12 +71,16 @@ class SheetRow:
         title: What stands above it, such as its file name.
         labels: Names of its labels.
         hits: What the search found.
+        heading: Text above the title.
+        examples: Further images of the query.
     """
 
     image: np.ndarray
     title: str
     labels: tuple[str, ...]
     hits: tuple[SheetHit, ...]
+    heading: str = "QUERY"
+    examples: tuple[SheetExample, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -109,8 +130,8 @@ def label_lines(names: Sequence[str], letters: int, most: int) -> list[str]:
     return lines
 
 
-def draw_retrieval_sheet(rows: Sequence[SheetRow], path: str | Path) -> None:
-    """One row a query: the query at left, then its hits in order, framed and marked by their overlap.
+def draw_retrieval_sheet(rows: Sequence[SheetRow], path: str | Path, columns: int | None = None) -> None:
+    """One row per query: the query at left, then its hits in order, framed and marked by their overlap.
 
     Over a hit stand its rank, its mark and its title; under it the cosine, J, and the labels it shares
     with the query.
@@ -118,22 +139,28 @@ def draw_retrieval_sheet(rows: Sequence[SheetRow], path: str | Path) -> None:
     Args:
         rows: Queries and their hits; the rows may differ in length.
         path: Where the PNG goes.
+        columns: Images side by side; a row with more of them continues below. None: all of them.
 
     Raises:
         ConfigError: Without queries or hits, or where an image or an overlap cannot be drawn.
     """
     _check(rows)
-    width = 2 * MARGIN + PITCH * (1 + max(len(row.hits) for row in rows)) - (PITCH - SIDE)
+    cells = [list(_cells(row)) for row in rows]
+    widest = max(map(len, cells))
+    columns = widest if columns is None else min(widest, columns)
+    lines = [row[start : start + columns] for row in cells for start in range(0, len(row), columns)]
+    width = 2 * MARGIN + PITCH * columns - (PITCH - SIDE)
     header = MARGIN + 0.2 * _legend_lines(width) + 0.06
-    height = header + ROW * len(rows) + MARGIN
+    height = header + ROW * len(lines) + MARGIN
     with figure(path, width, height) as drawn:
         # One pair of axes in inches for the whole sheet: hundreds of small ones would take half a minute.
         drawn.set_layout_engine("none")
         axes = drawn.add_axes((0, 0, 1, 1))
         axes.set_axis_off()
         _draw_legend(axes, width)
-        for line, row in enumerate(rows):
-            _draw_row(axes, row, header + ROW * line)
+        for place, line in enumerate(lines):
+            for column, cell in enumerate(line):
+                _draw_cell(axes, (column, header + ROW * place), cell)
         axes.set(xlim=(0, width), ylim=(height, 0))
 
 
@@ -143,7 +170,7 @@ def _check(rows: Sequence[SheetRow]) -> None:
     for row in rows:
         if not row.hits:
             raise ConfigError(f"retrieval sheet: query '{row.title}' has no hits. Show at least one.")
-        items: list[SheetRow | SheetHit] = [row, *row.hits]
+        items: list[SheetRow | SheetExample | SheetHit] = [row, *row.examples, *row.hits]
         for item in items:
             if item.image.ndim != 3 or not item.image.size:
                 raise ConfigError(
@@ -163,34 +190,39 @@ def _packed(names: Sequence[str], letters: int) -> list[str]:
     return lines
 
 
-def _draw_row(axes: "Axes", row: SheetRow, top: float) -> None:
-    labels = label_lines(row.labels, LETTERS, most=4) or ["no label"]
-    _draw_cell(axes, (0, top), row.image, QUERY, ("QUERY", row.title), labels)
+@dataclass(frozen=True)
+class _Cell:
+    """An image with its frame and texts."""
+
+    image: np.ndarray
+    judged: Verdict
+    heading: str
+    title: str
+    below: Sequence[str]
+
+
+def _cells(row: SheetRow) -> Iterator[_Cell]:
+    queries: list[SheetRow | SheetExample] = [row, *row.examples]
+    for query in queries:
+        labels = label_lines(query.labels, LETTERS, most=4) or ["no label"]
+        yield _Cell(query.image, QUERY, query.heading, query.title, labels)
     for rank, hit in enumerate(row.hits, start=1):
         judged = verdict(hit.overlap)
         shared = label_lines(hit.shared, LETTERS, most=3) or ([MISS.meaning] if judged is MISS else [])
         values = f"cos {hit.similarity:.3f}" + ("" if hit.overlap is None else f"  J {hit.overlap:.3f}")
-        _draw_cell(axes, (rank, top), hit.image, judged, (str(rank), hit.title), [values, *shared])
+        yield _Cell(hit.image, judged, str(rank), hit.title, [values, *shared])
 
 
-def _draw_cell(
-    axes: "Axes",
-    place: tuple[int, float],
-    image: np.ndarray,
-    judged: Verdict,
-    above: tuple[str, str],
-    below: Sequence[str],
-) -> None:
+def _draw_cell(axes: "Axes", place: tuple[int, float], cell: _Cell) -> None:
     """Draw an image with its frame and texts; the place is a column and the top of the row in inches."""
     column, top = place
     left, upper = MARGIN + PITCH * column, top + CAPTION
-    over, title = above
-    _write(axes, left, upper - 0.17, over, va="baseline")
-    _write(axes, left + SIDE, upper - 0.18, judged.mark, va="baseline", ha="right", size=MARK_SIZE)
-    _write(axes, left, upper - 0.06, shortened(title, LETTERS), va="baseline")
-    _draw_image(axes, image, left, upper)
-    _draw_frame(axes, left, upper, SIDE, SIDE, judged)
-    _write(axes, left, upper + SIDE + 0.06, "\n".join(below), va="top", linespacing=1.2)
+    _write(axes, left, upper - 0.17, cell.heading, va="baseline")
+    _write(axes, left + SIDE, upper - 0.18, cell.judged.mark, va="baseline", ha="right", size=MARK_SIZE)
+    _write(axes, left, upper - 0.06, shortened(cell.title, LETTERS), va="baseline")
+    _draw_image(axes, cell.image, left, upper)
+    _draw_frame(axes, left, upper, SIDE, SIDE, cell.judged)
+    _write(axes, left, upper + SIDE + 0.06, "\n".join(cell.below), va="top", linespacing=1.2)
 
 
 def _write(axes: "Axes", x: float, y: float, text: str, **look: Any) -> None:

@@ -7,6 +7,7 @@ from marcir import __version__
 from marcir.serve.guard import Guard
 from marcir.serve.parameters import stands_once
 from marcir.serve.problems import add_handlers, refused
+from marcir.serve.request_log import RequestLog
 from marcir.serve.routes_images import image_routes
 from marcir.serve.routes_page import page_routes
 from marcir.serve.routes_search import search_routes
@@ -49,7 +50,7 @@ def create_app(service: Service) -> ASGIApp:
     app.include_router(page_routes(service))
     if service.settings.token is not None:
         _describe_token(app)
-    return Guard(app, service.settings)
+    return RequestLog(Guard(app, service.settings), service.settings.token)
 
 
 def _describe_token(app: FastAPI) -> None:

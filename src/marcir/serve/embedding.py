@@ -40,14 +40,19 @@ class EmbeddedImage:
         }
 
 
-def embed_content(model: "Model", content: bytes) -> EmbeddedImage:
+def embed_content(model: "Model", content: bytes, title: str) -> EmbeddedImage:
     """Read an image as files of the archive are read, and embed it.
+
+    Args:
+        model: The model of the store.
+        content: The bytes of an image.
+        title: What error messages call the image.
 
     Raises:
         BrokenImageError: For bytes that are no image that the model can see.
     """
     from marcir.stages.index import thumbnail  # with the network: the service answers before it is loaded
 
-    pixels = decode_image(content, "the upload")
-    (vector,) = model.embed_squares([model.square(pixels, Path("the upload"))])
+    pixels = decode_image(content, title)
+    (vector,) = model.embed_squares([model.square(pixels, Path(title))])
     return EmbeddedImage(vector, thumbnail(pixels, content), pixels.shape[1], pixels.shape[0])

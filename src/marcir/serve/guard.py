@@ -1,6 +1,5 @@
 """What stands before every request, and what goes with every response."""
 
-import logging
 import time
 
 from starlette.datastructures import Headers
@@ -8,12 +7,11 @@ from starlette.requests import cookie_parser
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from marcir.serve.problems import Refusal, problem
+from marcir.serve.problems import Refusal, bug, problem
+from marcir.serve.request_log import log
 from marcir.serve.sessions import COOKIE, Sessions
 from marcir.serve.settings import Settings, is_loopback
 from marcir.serve.timing import header, start_times
-
-log = logging.getLogger("marcir.serve")
 
 SECURITY = (
     (
@@ -115,8 +113,3 @@ class Guard:
                 "Authorization: the token is missing or wrong. Send 'Authorization: Bearer TOKEN'.",
                 {"WWW-Authenticate": "Bearer"},
             )
-
-
-def bug() -> Response:
-    """The answer where we failed."""
-    return problem(500, "something went wrong in the service. Its keeper finds the reason in its log.")

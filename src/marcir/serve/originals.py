@@ -16,6 +16,8 @@ from marcir.data.decoding import MAX_BYTES
 from marcir.data.images import decode_image
 from marcir.errors import BrokenImageError, MissingImageError
 from marcir.figures.samples import displayable
+from marcir.serve.request_log import escaped
+from marcir.store.lance import LanceStore
 
 _STARTS = {
     b"\xff\xd8\xff": "image/jpeg",
@@ -25,6 +27,7 @@ _STARTS = {
 }
 _TIFF = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
 _CHUNK = 2**20
+_SAMPLE = 100  # files that are looked for at the start
 _LARGEST_SIDE = 2048  # of a picture that is made for a browser
 
 
@@ -90,6 +93,46 @@ class Originals:
         except BaseException:
             os.close(descriptor)
             raise
+
+    def has(self, image: str) -> bool:
+        """Whether the file of an id can be shown."""
+        try:
+            self.open(image).close()
+        except MissingImageError:
+            return False
+        return True
+
+
+def files_warning(store: LanceStore, originals: Originals, folder: Path) -> str | None:
+    """What to print at the start where a folder does not hold the files of a store; None where it does.
+
+    Args:
+        store: The store.
+        originals: The files of the folder.
+        folder: The folder, as it was given.
+    """
+    ids = _some_ids(store)
+    found = sum(originals.has(image) for image in ids)
+    if found == len(ids):
+        return None
+    given, indexed = escaped(str(folder)), escaped(store.about.root)
+    if not found:
+        return (
+            f"WARNING: --images {given} holds none of the files of the store, which was indexed from "
+            f"{indexed}: originals cannot be shown. Give the folder that was indexed."
+        )
+    return (
+        f"WARNING: --images {given} holds {found} of {len(ids)} files of the store that were looked for. "
+        f"It was indexed from {indexed}: the other originals cannot be shown."
+    )
+
+
+def _some_ids(store: LanceStore) -> list[str]:
+    """Ids of some images; of a store that is too large for memory, without reading all ids."""
+    if store.matrix is not None:
+        return store.sample(_SAMPLE)
+    (hits,) = store.search(np.ones((1, store.about.dim)), _SAMPLE)
+    return [hit.id for hit in hits]
 
 
 def _kind(start: bytes) -> str | None:

@@ -92,6 +92,11 @@ class PageParameters(Where):
         """As stores understand it."""
         return Filter(tuple(self.any), tuple(self.all), tuple(self.none), self.min_similarity)
 
+    @property
+    def given(self) -> dict[str, Any]:
+        """The parameters that differ from their defaults."""
+        return self.model_dump(exclude_defaults=True)
+
 
 class SearchParameters(PageParameters):
     """A search: exactly one of id, vector, like and label."""

@@ -1,6 +1,5 @@
 """Every refusal as one sentence in JSON, and nothing of our insides in it."""
 
-import logging
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -10,9 +9,8 @@ from starlette.exceptions import HTTPException
 
 from marcir.errors import MarcirError, MissingImageError, UnusableStoreError
 from marcir.serve.answers import Problem
+from marcir.serve.request_log import current_notes
 from marcir.serve.settings import RETRY_SECONDS
-
-log = logging.getLogger("marcir.serve")
 
 
 class Refusal(Exception):  # noqa: N818  it is an answer
@@ -22,16 +20,20 @@ class Refusal(Exception):  # noqa: N818  it is an answer
         status: HTTP status.
         text: Where, what was found, what to do.
         headers: More headers.
+        reason: What is logged instead of the text, where the client must not see it.
     """
 
-    def __init__(self, status: int, text: str, headers: dict[str, str] | None = None) -> None:
+    def __init__(
+        self, status: int, text: str, headers: dict[str, str] | None = None, reason: str | None = None
+    ) -> None:
         super().__init__(text)
-        self.status, self.text, self.headers = status, text, headers
+        self.status, self.text, self.headers, self.reason = status, text, headers, reason
 
 
-def busy(text: str) -> Refusal:
+def busy(text: str, reason: str | None = None) -> Refusal:
     """A refusal of now, not of ever."""
-    return Refusal(503, f"{text} Try again in a moment.", {"Retry-After": str(RETRY_SECONDS)})
+    headers = {"Retry-After": str(RETRY_SECONDS)}
+    return Refusal(503, f"{text} Try again in a moment.", headers, reason)
 
 
 def refused(*statuses: int) -> dict[int | str, dict[str, Any]]:
@@ -52,9 +54,17 @@ _MEANING = {
 }
 
 
-def problem(status: int, text: str, headers: dict[str, str] | None = None) -> JSONResponse:
-    """A refusal as a response."""
+def problem(
+    status: int, text: str, headers: dict[str, str] | None = None, reason: str | None = None
+) -> JSONResponse:
+    """A refusal as a response; its text, or the reason instead, is logged."""
+    current_notes().reason = text if reason is None else reason
     return JSONResponse({"error": text}, status, headers)
+
+
+def bug() -> JSONResponse:
+    """The response where the service failed."""
+    return problem(500, "something went wrong in the service. The reason is in its log.")
 
 
 def add_handlers(app: FastAPI) -> None:
@@ -63,19 +73,24 @@ def add_handlers(app: FastAPI) -> None:
     app.add_exception_handler(MarcirError, _marcir_error)
     app.add_exception_handler(RequestValidationError, _bad_parameter)
     app.add_exception_handler(HTTPException, _http_error)
+    app.add_exception_handler(Exception, _bug)  # raised again by Starlette, and logged by Guard
 
 
 async def _refusal(_: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, Refusal)  # noqa: S101
-    return problem(error.status, error.text, error.headers)
+    return problem(error.status, error.text, error.headers, error.reason)
+
+
+async def _bug(_: Request, error: Exception) -> JSONResponse:
+    return bug()
 
 
 async def _marcir_error(_: Request, error: Exception) -> JSONResponse:
     if isinstance(error, MissingImageError):
         return problem(404, str(error))
     if isinstance(error, UnusableStoreError):
-        log.error("%s", error)
-        return problem(503, "the store cannot be read now. Its keeper finds the reason in the service's log.")
+        text = "the store cannot be read now. The reason is in the log of the service."
+        return problem(503, text, reason=str(error))
     return problem(422, str(error))
 
 

@@ -9,6 +9,7 @@ from marcir.serve.exports import as_csv, as_geojson
 from marcir.serve.parameters import NoParameters, PageParameters, SampleParameters, SearchParameters, Where
 from marcir.serve.problems import refused
 from marcir.serve.replies import UPLOAD, json_reply, reply
+from marcir.serve.request_log import RequestNotes, current_notes
 from marcir.serve.service import Service
 from marcir.serve.timing import current_times
 
@@ -50,8 +51,9 @@ def search_routes(service: Service) -> APIRouter:
     )
     async def search(asked: Annotated[SearchParameters, Query()]) -> Response:
         """Images like one of the archive, like an uploaded one, like examples, or with labels."""
-        times = current_times()
-        return await searchers.run(lambda: page(archive.search(asked, times), asked))
+        times, notes = current_times(), current_notes()
+        notes.add_question(asked.given)
+        return await searchers.run(lambda: page(archive.search(asked, times), asked, notes))
 
     @routes.post(
         "/search",
@@ -62,9 +64,12 @@ def search_routes(service: Service) -> APIRouter:
     )
     async def search_by_upload(request: Request, asked: Annotated[PageParameters, Query()]) -> Response:
         """Images like the one that is sent: upload and search in one request."""
-        times = current_times()
+        times, notes = current_times(), current_notes()
         found = await service.embedded(request)
-        return await searchers.run(lambda: page(archive.search_vector(found.vector, asked, times), asked))
+        notes.add_question(asked.given)
+        return await searchers.run(
+            lambda: page(archive.search_vector(found.vector, asked, times), asked, notes)
+        )
 
     @routes.post(
         "/embed",
@@ -80,8 +85,9 @@ def search_routes(service: Service) -> APIRouter:
     return routes
 
 
-def page(answer: dict[str, Any], asked: PageParameters) -> Response:
-    """A page of hits in the format that was asked for."""
+def page(answer: dict[str, Any], asked: PageParameters, notes: RequestNotes) -> Response:
+    """A page of hits in the format that was asked for; their number is noted for the log."""
+    notes.hits = len(answer["hits"])
     if asked.format == "json":
         return json_reply(answer)
     if asked.format == "csv":

@@ -1,8 +1,8 @@
 """Start the service, and stop it cleanly."""
 
 import asyncio
-import logging
 import socket
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from signal import SIGINT, SIGTERM
@@ -13,6 +13,8 @@ from marcir.serve.settings import STOP_SECONDS, Settings
 
 with needs("serve"):
     import uvicorn
+
+    from marcir.serve.request_log import LineFormatter
 
 
 def serve(settings: Settings) -> None:
@@ -30,11 +32,14 @@ def serve(settings: Settings) -> None:
 
         service = Service(settings)
         images = service.archive.store.count()
+        if (warning := service.files_warning()) is not None:
+            print(warning, file=sys.stderr, flush=True)
         config = uvicorn.Config(
             create_app(service),
             http=Protocol,
             ws="none",
             log_config=_logging(settings.token),
+            access_log=False,
             timeout_graceful_shutdown=STOP_SECONDS,
             server_header=False,
         )
@@ -86,34 +91,15 @@ def _address(settings: Settings, listening: socket.socket) -> str:
     return f"http://{host}:{listening.getsockname()[1]}"
 
 
-class _Discreet(logging.Filter):
-    """Keeps queries and the token out of the log."""
-
-    def __init__(self, token: str | None = None) -> None:
-        super().__init__()
-        self._token = token
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        if isinstance(record.args, tuple) and len(record.args) == 5:
-            client, method, path, version, status = record.args
-            path = str(path).partition("?")[0]
-            if self._token is not None:
-                path = path.replace(self._token, "***")
-            record.args = (client, method, path, version, status)
-        return True
-
-
 def _logging(token: str | None) -> dict[str, object]:
-    """A line a request, and what went wrong."""
+    """Everything goes to the standard error; `RequestLog` takes the place of uvicorn's log of requests."""
     return {
         "version": 1,
         "disable_existing_loggers": False,
-        "filters": {"discreet": {"()": _Discreet, "token": token}},
-        "formatters": {"line": {"format": "%(asctime)s %(message)s"}},
-        "handlers": {"err": {"class": "logging.StreamHandler", "formatter": "line", "filters": ["discreet"]}},
+        "formatters": {"line": {"()": LineFormatter, "token": token}},
+        "handlers": {"err": {"class": "logging.StreamHandler", "formatter": "line"}},
         "loggers": {
             "uvicorn.error": {"handlers": ["err"], "level": "WARNING", "propagate": False},
-            "uvicorn.access": {"handlers": ["err"], "level": "INFO", "propagate": False},
             "marcir.serve": {"handlers": ["err"], "level": "INFO", "propagate": False},
         },
     }

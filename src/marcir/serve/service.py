@@ -12,8 +12,9 @@ from fastapi import FastAPI, Request
 from marcir.errors import MarcirError
 from marcir.serve.archive import ServedArchive
 from marcir.serve.embedding import EmbeddedImage, embed_content
-from marcir.serve.originals import Originals
-from marcir.serve.problems import busy, log
+from marcir.serve.originals import Originals, files_warning
+from marcir.serve.problems import busy
+from marcir.serve.request_log import current_notes, log
 from marcir.serve.settings import (
     WAITING_FILES,
     WAITING_PICTURES,
@@ -22,7 +23,7 @@ from marcir.serve.settings import (
     Settings,
 )
 from marcir.serve.timing import add_time
-from marcir.serve.uploads import Uploads, image_of
+from marcir.serve.uploads import UploadedFile, Uploads, image_of
 from marcir.serve.workers import Workers
 from marcir.stages.search import open_store
 
@@ -32,7 +33,7 @@ _MOST_SEARCHERS = 4
 class Service:
     """Everything that requests share.
 
-    Searches share the processors: a few at a time, each with its part of them.
+    Searches and uploads share the processors: a few searches at a time, and a part of the threads for torch.
 
     Args:
         settings: How it was started.
@@ -59,6 +60,12 @@ class Service:
         for workers in (self.searchers, self.embedders, self.readers, self.painters):
             workers.close()
 
+    def files_warning(self) -> str | None:
+        """What to print at the start where `--images` does not hold the files of the store."""
+        if self.originals is None or self.settings.images is None:
+            return None
+        return files_warning(self.archive.store, self.originals, self.settings.images)
+
     async def embedded(self, request: Request) -> EmbeddedImage:
         """The image that a request uploads, with its vector.
 
@@ -67,19 +74,20 @@ class Service:
         """
         self.embedders.check()
         async with self.uploads.received(request) as body:
-            found, took = await self.embedders.run(self._embed, request, body)
+            file, found, took = await self.embedders.run(self._embed, request, body)
         add_time("embed", took)
+        current_notes().add_upload(len(file.content), found.width, found.height, file.name)
         return found
 
-    def _embed(self, request: Request, body: bytes) -> tuple[EmbeddedImage, float]:
-        content = image_of(request, body)
+    def _embed(self, request: Request, body: bytes) -> tuple[UploadedFile, EmbeddedImage, float]:
+        file = image_of(request, body)
         try:
             model = self.archive.archive.model
         except MarcirError as error:
-            log.error("%s", error)
-            raise busy("the store's model cannot be loaded; the service's log says why.") from None
+            text = "the store's model cannot be loaded. The reason is in the log of the service."
+            raise busy(text, reason=str(error)) from None
         start = time.perf_counter()
-        return embed_content(model, content), time.perf_counter() - start
+        return file, embed_content(model, file.content, file.title), time.perf_counter() - start
 
     def _warm_up(self) -> None:
         try:

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
 
 from fastapi import Request
 from python_multipart import FormParser
@@ -11,10 +12,12 @@ from python_multipart.multipart import File, parse_options_header
 from starlette.requests import ClientDisconnect
 
 from marcir.serve.problems import Refusal, busy
+from marcir.serve.request_log import escaped, shortened
 from marcir.serve.settings import IDLE_SECONDS, MAX_UPLOAD_BYTES, UPLOAD_SECONDS, UPLOADS_IN_MEMORY
 
 _FORM_BYTES = 64 * 1024  # of a form around its image
 _SMALL_BYTES = 16 * 1024  # of a body that is no image
+_MAX_NAME = 100  # characters of the name of a file in messages
 _DRAIN_SECONDS = 2.0  # that a sender of something that we refuse has to finish
 
 
@@ -109,19 +112,42 @@ def is_form(request: Request) -> bool:
     )
 
 
-def image_of(request: Request, body: bytes) -> bytes:
+@dataclass(frozen=True)
+class UploadedFile:
+    """The image of a request.
+
+    Attributes:
+        content: Its bytes.
+        name: The name of the file, where the request is a form that has one; shortened, without folders and
+            control characters.
+    """
+
+    content: bytes
+    name: str = ""
+
+    @property
+    def title(self) -> str:
+        """What error messages call it.
+
+        >>> UploadedFile(b"", "query.png").title, UploadedFile(b"").title
+        ("the upload 'query.png'", 'the upload')
+        """
+        return f"the upload '{self.name}'" if self.name else "the upload"
+
+
+def image_of(request: Request, body: bytes) -> UploadedFile:
     """The image in a body that was received.
 
     Raises:
         Refusal: 422, where there is none.
     """
-    content = _image_of_form(request, body) if is_form(request) else body
-    if not content:
-        raise Refusal(422, "the upload is empty. Send the bytes of an image.")
-    return content
+    file = _image_of_form(request, body) if is_form(request) else UploadedFile(body)
+    if not file.content:
+        raise Refusal(422, f"{file.title} is empty. Send the bytes of an image.")
+    return file
 
 
-def _image_of_form(request: Request, body: bytes) -> bytes:
+def _image_of_form(request: Request, body: bytes) -> UploadedFile:
     _, options = parse_options_header(request.headers.get("content-type", ""))
     files: list[File] = []
 
@@ -146,7 +172,17 @@ def _image_of_form(request: Request, body: bytes) -> bytes:
         refuse(files)
     with files[0].file_object as file:
         file.seek(0)
-        return file.read()
+        return UploadedFile(file.read(), _base_name(files[0].file_name or b""))
+
+
+def _base_name(name: bytes) -> str:
+    r"""The last part of the name of a file that a client sends.
+
+    >>> _base_name(b"C:\\tmp\\a.png"), _base_name(b"b\n/c\td.png")
+    ('a.png', 'c\\td.png')
+    """
+    last = name.decode("utf-8", "replace").replace("\\", "/").rpartition("/")[2]
+    return escaped(shortened(last, _MAX_NAME))
 
 
 async def _heard(request: Request, refusal: Refusal) -> Refusal:
@@ -157,4 +193,5 @@ async def _heard(request: Request, refusal: Refusal) -> Refusal:
                 async for _ in request.stream():
                     pass
                 return refusal
-    return Refusal(refusal.status, refusal.text, {**(refusal.headers or {}), "Connection": "close"})
+    headers = {**(refusal.headers or {}), "Connection": "close"}
+    return Refusal(refusal.status, refusal.text, headers, refusal.reason)

@@ -11,6 +11,7 @@ from marcir.data.survey import OnBroken, check_on_broken, refuse_broken
 from marcir.errors import BrokenImageError, ConfigError, DataError
 from marcir.progress import track
 from marcir.stages.model import Model, load_model
+from marcir.stages.pretrained import pretrained_model
 from marcir.stages.reading import read_batches
 from marcir.types import Embeddings
 
@@ -18,9 +19,15 @@ BATCH = 64
 
 
 def embed_folder(
-    model: str | Path, images: str | Path, out: str | Path, on_broken: OnBroken = "error"
+    model: str | Path | None, images: str | Path, out: str | Path, on_broken: OnBroken = "error"
 ) -> tuple[Embeddings, dict[str, str]]:
     """Embed every image below a folder, with paths below it as ids, and write them.
+
+    Args:
+        model: A folder of `marcir train`; None for ImageNet features.
+        images: The folder.
+        out: Where ids and vectors go.
+        on_broken: What broken images do.
 
     Returns:
         The embeddings, and what was wrong with images that were left out.
@@ -28,7 +35,8 @@ def embed_folder(
     if Path(out).suffix not in (".npz", ".parquet"):
         raise ConfigError(f"--out {out}: must end in .npz or .parquet.")
     ids, paths = images_of_folder(images)
-    embeddings, broken = embed_files(load_model(model), ids, paths, on_broken)
+    loaded = pretrained_model(paths)[0] if model is None else load_model(model)
+    embeddings, broken = embed_files(loaded, ids, paths, on_broken)
     embeddings.save(out)
     return embeddings, broken
 

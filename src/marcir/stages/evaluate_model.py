@@ -21,6 +21,7 @@ from marcir.stages.data import open_archive
 from marcir.stages.evaluate import Evaluation, evaluate
 from marcir.stages.labelled import LabelledEmbeddings
 from marcir.stages.model import Model, load_model
+from marcir.stages.pretrained import is_pretrained, pretrained_model
 from marcir.stages.scores import retrieval_scores
 from marcir.stages.training.build import settle_batch_norm
 from marcir.types import Embeddings
@@ -46,7 +47,7 @@ class ModelEvaluation:
 
 
 def evaluate_model(
-    model: str | Path,
+    model: str | Path | None,
     dataset: str,
     root: str | Path | None,
     labels: str | Path | None = None,
@@ -60,7 +61,7 @@ def evaluate_model(
     """Embed an archive with a model and score it.
 
     Args:
-        model: A folder of `marcir train`.
+        model: A folder of `marcir train`; None for ImageNet features.
         dataset: The dataset's name.
         root: Its folder.
         labels: A label table elsewhere.
@@ -73,8 +74,8 @@ def evaluate_model(
     """
     if part not in (None, "all", *PARTS):
         raise ConfigError(f"--part '{part}': unknown. {did_you_mean(str(part), ['all', *PARTS])}")
-    loaded = load_model(model)
     archive, _ = open_archive(dataset, root, labels)
+    loaded = pretrained_model(archive.paths)[0] if model is None else load_model(model)
     source = open_images(archive, loaded.config.packed_size, on_broken)
     _check_form(loaded, source)
     positions, fitted_on, note = _choose(loaded, source.archive, part)
@@ -85,13 +86,14 @@ def evaluate_model(
         Embeddings(ids, _embed(loaded, source, positions).numpy()), y, archive.vocabulary
     )
     more: dict[str, Scores] = {}
-    try:
-        untrained = _untrained(loaded, source, fitted_on)
-    except MarcirError as error:
-        notes.append(f"No row of the untrained backbone: {error}")
-    else:
-        before = _embed(untrained, source, positions)
-        more["untrained"] = retrieval_scores(before, y, ids=ids, per_label=False, variants=variants)
+    if not is_pretrained(loaded.config):  # that one is the untrained backbone
+        try:
+            untrained = _untrained(loaded, source, fitted_on)
+        except MarcirError as error:
+            notes.append(f"No row of the untrained backbone: {error}")
+        else:
+            before = _embed(untrained, source, positions)
+            more["untrained"] = retrieval_scores(before, y, ids=ids, per_label=False, variants=variants)
     evaluation = evaluate(
         name or loaded.path.resolve().name,
         queries,

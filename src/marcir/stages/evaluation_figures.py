@@ -1,6 +1,7 @@
 """Figures of an evaluation: curves, labels, and sheets of what was found."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path, PurePath
 
 import numpy as np
@@ -87,6 +88,30 @@ def draw_hits(
     drawn = torch.randperm(len(position_of), generator=generator)[:rows].tolist()
     positions = [position_of[image] for image in chosen] or drawn
     draw_retrieval_sheet([_row(queries, gallery, position, hits, files) for position in positions], out)
+
+
+def draw_models(
+    models: Mapping[str, LabelledEmbeddings],
+    images: str | Path,
+    out: str | Path,
+    chosen: Sequence[str],
+    hits: int,
+) -> None:
+    """Draw what queries find with each of several models, one row per query and model.
+
+    Args:
+        models: Names, and vectors of the same images.
+        images: The folder of the images.
+        out: Where the PNG goes.
+        chosen: Ids of the queries.
+        hits: Hits of each.
+    """
+    files, rows = _Files(Path(images)), []
+    for image in chosen:
+        for name, embedded in models.items():
+            row = _row(embedded, None, embedded.embeddings.ids.index(image), hits, files)
+            rows.append(replace(row, title=f"{name}: {Path(image).name}"))
+    draw_retrieval_sheet(rows, out)
 
 
 def _row(

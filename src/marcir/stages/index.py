@@ -3,24 +3,27 @@
 import hashlib
 import io
 import json
-import posixpath
-from collections.abc import Mapping
+import sys
+import time
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
 from marcir.data.images import decode_image, read_content
-from marcir.data.tables import read_label_table
+from marcir.data.tables import path_below, read_label_table
 from marcir.errors import BrokenImageError, DataError, needs
 from marcir.figures.samples import displayable
 from marcir.progress import track
 from marcir.stages.embed import BATCH, images_of_folder
 from marcir.stages.metadata import Extra, read_metadata
 from marcir.stages.model import Model, load_model
+from marcir.stages.pretrained import advice, is_pretrained, pretrained_model
 from marcir.stages.reading import read_batches
+from marcir.stages.search import unpacked_model
 from marcir.store.lance import LanceStore
-from marcir.store.lance_folder import sole_writer
+from marcir.store.lance_folder import is_store, sole_writer
 from marcir.store.records import About, Row
 
 with needs("train"):
@@ -31,6 +34,8 @@ THUMBNAIL = 256
 _SMALL = 64 * 1024
 # Rows of one commit: few enough to lose little when killed, many enough not to leave thousands of files.
 _COMMIT = 1024
+# However few there are, they are committed after so many seconds.
+_COMMIT_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
@@ -46,6 +51,7 @@ class Indexed:
         gone: Images that are still in the store although their files are gone.
         broken: What is wrong with files that cannot be read, by id.
         rows: Images in the store now.
+        notes: What else the user should know.
     """
 
     added: int
@@ -56,6 +62,7 @@ class Indexed:
     gone: int
     broken: dict[str, str]
     rows: int
+    notes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         lines = [
@@ -69,6 +76,7 @@ class Indexed:
         if self.broken:
             lines.append(f"{len(self.broken):,} broken images were left out:")
             lines += [f"  {problem}" for problem in self.broken.values()]
+        lines += self.notes
         return "\n".join(lines)
 
 
@@ -84,12 +92,13 @@ class _File:
 
 
 def index(
-    model: str | Path,
+    model: str | Path | None,
     images: str | Path,
     store: str | Path,
     labels: str | Path | None = None,
     metadata: str | Path | None = None,
     prune: bool = False,
+    root_moved: bool = False,
 ) -> Indexed:
     """Bring a store up to date with a folder of images.
 
@@ -98,25 +107,27 @@ def index(
     the labels or the metadata that are in the store stay.
 
     Args:
-        model: A folder of `marcir train`; it is copied into the store.
+        model: A folder of `marcir train`; it is copied into the store. None: the model that the store has,
+            and for a new store a backbone with ImageNet weights.
         images: Images anywhere below this folder; their paths below it are the ids.
         store: A folder, or `s3://bucket/path`.
         labels: A label table of paths.
         metadata: A CSV of paths and whatever else is known of the images.
         prune: Remove images whose files are gone.
+        root_moved: The folder is the one that was indexed, in another place.
 
     Raises:
         DataError: For a folder without images, a store inside it, or a table that names none of them.
-        StoreError: Where the store is of another model, or another process is writing into it.
+        StoreError: Where the store is of another model or another folder, or another process writes into it.
+        KeyboardInterrupt: After Ctrl-C, when all that was embedded is in the store.
     """
     _refuse_inside(store, images)
-    loaded = load_model(model)
     ids, paths = images_of_folder(images)
-    known = _Known.read(labels, metadata, set(ids))
-    files = model_files(Path(model))
+    known = _Known.read(labels, metadata, Path(images), set(ids))
+    loaded, files = _model_of(model, store, paths)
     about = About(fingerprint_of_model(files), loaded.dim, str(Path(images).absolute()))
     with sole_writer(store):
-        target = LanceStore.create(store, about, files)
+        target = LanceStore.create(store, about, files, root_moved)
         work = _Indexing(loaded, target, known, target.contents())
         work.run(ids, paths)
         gone = sorted(work.before.keys() - set(ids))
@@ -125,6 +136,7 @@ def index(
         if not target.fits_memory and not target.has_index:
             target.build_index()
     return Indexed(
+        notes=(*known.notes, *([advice(images, labels)] if is_pretrained(loaded.config) else [])),
         added=work.added,
         changed=work.changed,
         relabelled=work.relabelled,
@@ -134,6 +146,18 @@ def index(
         broken=work.broken,
         rows=target.count(),
     )
+
+
+def _model_of(
+    model: str | Path | None, store: str | Path, paths: Sequence[Path]
+) -> tuple[Model, dict[str, bytes]]:
+    """The model that is named, that of the store, or the pretrained one; and its files."""
+    if model is not None:
+        return load_model(model), model_files(Path(model))
+    if is_store(store):
+        stored = LanceStore(store)
+        return unpacked_model(stored), stored.model_files()
+    return pretrained_model(paths)
 
 
 def model_files(folder: Path) -> dict[str, bytes]:
@@ -162,18 +186,19 @@ class _Known:
 
     labels: dict[str, tuple[str, ...]] | None
     extra: dict[str, Extra] | None
+    notes: tuple[str, ...] = ()
 
     @classmethod
-    def read(cls, labels: str | Path | None, metadata: str | Path | None, ids: set[str]) -> "_Known":
-        found = _read_labels(labels) if labels is not None else None
-        extra = read_metadata(metadata) if metadata is not None else None
+    def read(
+        cls, labels: str | Path | None, metadata: str | Path | None, root: Path, ids: set[str]
+    ) -> "_Known":
+        found = _read_labels(labels, root) if labels is not None else None
+        extra = read_metadata(metadata, root) if metadata is not None else None
+        notes: list[str] = []
         for table, named in ((labels, found), (metadata, extra)):
-            if named is not None and not named.keys() & ids:
-                raise DataError(
-                    f"{table}: none of its paths is an image below the folder. "
-                    "Give paths relative to --images."
-                )
-        return cls(found, extra)
+            if named is not None:
+                notes += _compared(table, named.keys(), root, ids)
+        return cls(found, extra, tuple(notes))
 
     def told(self, row: Row) -> Row:
         """An image with what the tables say of it."""
@@ -195,10 +220,31 @@ class _Known:
         return f"{content}:{labels}:{extra}"
 
 
-def _read_labels(table: str | Path) -> dict[str, tuple[str, ...]]:
+def _compared(table: str | Path | None, named: Collection[str], root: Path, ids: set[str]) -> list[str]:
+    """What is to be said of a table that names other images than there are.
+
+    Raises:
+        DataError: Where it names none of them.
+    """
+    known = ids.intersection(named)
+    if not known:
+        raise DataError(
+            f"{table}: none of its paths is an image below {root}. Give paths relative to --images."
+        )
+    notes = []
+    if len(known) < len(ids):
+        notes.append(f"{table} names {len(known):,} of the {len(ids):,} images")
+    if unknown := sorted(set(named) - ids):
+        notes.append(
+            f"{table} names {len(unknown):,} that are not images below {root}, for example '{unknown[0]}'"
+        )
+    return notes
+
+
+def _read_labels(table: str | Path, root: Path) -> dict[str, tuple[str, ...]]:
     found: dict[str, tuple[str, ...]] = {}
     for row in read_label_table(table)[0]:
-        image = posixpath.normpath(row.image)
+        image = path_below(root, row.image)
         if image in found:
             raise DataError(f"{table} line {row.line}: '{image}' stands twice. Keep one.")
         found[image] = row.labels
@@ -222,8 +268,21 @@ class _Indexing:
         self.broken: dict[str, str] = {}
         self._rows: list[Row] = []
         self._retold: list[_File] = []
+        self._commit_at = time.monotonic() + _COMMIT_SECONDS
 
     def run(self, ids: list[str], paths: list[Path]) -> None:
+        """Index the files; Ctrl-C loses at most the batch that is being embedded."""
+        try:
+            self._run(ids, paths)
+        except KeyboardInterrupt:
+            self._commit()
+            print(
+                f"stopping: {self.store.count():,} images are in the store. The same command goes on.",
+                file=sys.stderr,
+            )
+            raise
+
+    def _run(self, ids: list[str], paths: list[Path]) -> None:
         batch: list[_File] = []
         files = read_batches(zip(ids, paths, strict=True), self._read, BATCH)
         for file in track(files, len(ids), "indexing"):
@@ -294,12 +353,13 @@ class _Indexing:
 
     def _add(self, row: Row) -> None:
         self._rows.append(row)
-        if len(self._rows) >= _COMMIT:
+        if len(self._rows) >= _COMMIT or time.monotonic() > self._commit_at:
             self._commit()
 
     def _commit(self) -> None:
         self.store.add(self._rows)
         self._rows = []
+        self._commit_at = time.monotonic() + _COMMIT_SECONDS
 
 
 def _as_before(row: Row, before: Row | None) -> Row:

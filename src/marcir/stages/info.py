@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 from marcir.stages.model import read_model_config
+from marcir.stages.pretrained import is_pretrained
 from marcir.stages.tables import aligned, percent
 
 
@@ -32,7 +33,11 @@ def info(model: str | Path) -> str:
             rows.append([name, *map(percent, values)])
         lines += ["", aligned(rows)]
     except FileNotFoundError:
-        lines.append("no test scores: the training has not come to its end, or had no test images.")
+        lines.append(
+            "no test scores: this is a backbone with ImageNet weights, not trained on any archive."
+            if is_pretrained(config)
+            else "no test scores: the training has not come to its end, or had no test images."
+        )
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         lines.append("metrics.json cannot be read.")
     return "\n".join(lines)

@@ -3,11 +3,11 @@
 import csv
 import datetime
 import io
-import posixpath
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from marcir.data.tables import path_below
 from marcir.errors import DataError
 from marcir.files import reason
 
@@ -29,8 +29,8 @@ class Extra:
     date: datetime.date | None = None
 
 
-def read_metadata(path: str | Path) -> dict[str, Extra]:
-    """Read a CSV whose first column is the path of an image.
+def read_metadata(path: str | Path, root: Path) -> dict[str, Extra]:
+    """Read a CSV whose first column is the path of an image below a folder.
 
     The columns `west`, `south`, `east`, `north` are its bbox in degrees, `date` is its date (2024-05-31);
     all others are kept as text.
@@ -57,7 +57,7 @@ def read_metadata(path: str | Path) -> dict[str, Extra]:
         if len(cells) != len(header):
             raise DataError(f"{where}: expected {len(header)} columns as in the header, found {len(cells)}.")
         values = {name: cell.strip() for name, cell in zip(header, cells, strict=True)}
-        image = posixpath.normpath(values.pop(header[0]))
+        image = path_below(root, values.pop(header[0]))
         if image in found:
             raise DataError(f"{where}: '{image}' stands twice. Keep one.")
         found[image] = _extra(where, values)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from marcir.errors import MissingImageError, StoreError
+from marcir.errors import ConfigError, MissingImageError, StoreError
 from marcir.files import cache_outside, reason
 from marcir.store.lance import LanceStore
 from marcir.store.records import Filter, Hit, Row
@@ -243,13 +243,21 @@ def unpacked_model(store: LanceStore) -> "Model":
     """The store's model, unpacked into the cache once.
 
     Raises:
-        StoreError: Where its files are not those that the vectors were made with.
+        StoreError: Where its files are not those that the vectors were made with, and where the cache cannot
+            be used.
     """
     from marcir.stages.index import fingerprint_of_model  # they import timm, which most searches do without
     from marcir.stages.model import load_model
 
-    folder = cache_outside(Path(store.about.root)) / "models" / store.about.model
-    if not folder.exists():
+    try:
+        folder = cache_outside(Path(store.about.root)) / "models" / store.about.model
+        there = folder.is_dir()
+    except (OSError, RuntimeError) as error:  # a folder that cannot be entered, and no home folder
+        raise StoreError(
+            f"the cache for the store's model cannot be used ({reason(error)}). "
+            "Set MARCIR_CACHE to a folder that can be written."
+        ) from error
+    if not there:
         files = store.model_files()
         if fingerprint_of_model(files) != store.about.model:
             raise StoreError(
@@ -269,4 +277,10 @@ def unpacked_model(store: LanceStore) -> "Model":
                 ) from error
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
-    return load_model(folder)
+    try:
+        return load_model(folder)
+    except ConfigError as error:
+        raise StoreError(
+            f"{error} This is the copy of the store's model in the cache: remove it, or set MARCIR_CACHE to "
+            "another folder."
+        ) from error

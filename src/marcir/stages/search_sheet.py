@@ -1,21 +1,24 @@
 """What a search found, as a picture."""
 
 import io
+from collections.abc import Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
 
 from marcir.data.images import read_image
-from marcir.errors import StoreError, needs
-from marcir.figures.retrieval_sheet import SheetHit, SheetRow, draw_retrieval_sheet
+from marcir.errors import ConfigError, StoreError, needs
+from marcir.figures.retrieval_sheet import SheetExample, SheetHit, SheetRow, draw_retrieval_sheet
 from marcir.stages.search import Answer, SearchableArchive
 from marcir.store.records import Row
 
 with needs("train"):
     from PIL import Image
 
-# Hits that are drawn: beside each other, more would not fit into a picture.
-MOST = 100
+# Hits and examples that are drawn: more would not fit into a picture.
+MOST, MOST_EXAMPLES = 100, 12
+COLUMNS = 6
 
 
 def draw_answer(
@@ -24,8 +27,10 @@ def draw_answer(
     out: str | Path,
     image: str | Path | None = None,
     query: str | None = None,
+    like: Sequence[str] = (),
+    unlike: Sequence[str] = (),
 ) -> None:
-    """Draw the first hits, after the query where it is one image; frames show agreement with its labels.
+    """Draw the query and the first hits in rows of six; frames show agreement with the query's labels.
 
     Args:
         archive: Where it was searched.
@@ -33,7 +38,15 @@ def draw_answer(
         out: Where the PNG goes.
         image: The file that was searched with.
         query: The id that was searched with.
+        like: Ids or files that were examples.
+        unlike: Ids or files that were counter-examples.
+
+    Raises:
+        ConfigError: Where the name of the picture does not end in .png.
+        StoreError: Where nothing was found.
     """
+    if Path(out).suffix.lower() != ".png":
+        raise ConfigError(f"{out}: the picture is a PNG file. Use a name that ends in .png.")
     if not answer.hits:
         raise StoreError("nothing was found: there is no picture to draw.")
     wanted = set(answer.query_labels)
@@ -48,12 +61,38 @@ def draw_answer(
         )
         for hit, row in zip(answer.hits[:MOST], rows, strict=True)
     )
-    pixels, title = np.full((8, 8, 3), 235, np.uint8), "several images or labels"
+    first, *others = islice(_examples(archive, answer, image, query, like, unlike), MOST_EXAMPLES)
+    row = SheetRow(first.image, first.title, first.labels, hits, first.heading, tuple(others))
+    draw_retrieval_sheet([row], out, COLUMNS)
+
+
+def _examples(
+    archive: SearchableArchive,
+    answer: Answer,
+    image: str | Path | None,
+    query: str | None,
+    like: Sequence[str],
+    unlike: Sequence[str],
+) -> Iterator[SheetExample]:
+    """The images that were searched with; a grey box where it was labels."""
     if query is not None:
-        pixels, title = _picture(archive.store.get([query])[0]), query
+        yield _stored(archive, query, "QUERY")
     elif image is not None:
-        pixels, title = read_image(image), Path(image).name
-    draw_retrieval_sheet([SheetRow(pixels, title, answer.query_labels, hits)], out)
+        yield _read(image, "QUERY")
+    elif like:
+        for each, heading in [*((each, "LIKE") for each in like), *((each, "UNLIKE") for each in unlike)]:
+            yield _read(each, heading) if Path(each).is_file() else _stored(archive, each, heading)
+    else:
+        yield SheetExample(np.full((8, 8, 3), 235, np.uint8), "these labels", answer.query_labels, "QUERY")
+
+
+def _stored(archive: SearchableArchive, image: str, heading: str) -> SheetExample:
+    (row,) = archive.store.get([image])
+    return SheetExample(_picture(row), row.id, row.labels, heading)
+
+
+def _read(file: str | Path, heading: str) -> SheetExample:
+    return SheetExample(read_image(file), Path(file).name, (), heading)
 
 
 def _picture(row: Row) -> np.ndarray:

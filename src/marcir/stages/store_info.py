@@ -75,7 +75,7 @@ def check_recall(uri: str | Path, k: int = 10, queries: int = 100, seed: int = 0
     built = time.perf_counter() - start
     rng = np.random.default_rng(seed)
     chosen = rng.choice(len(matrix.ids), size=min(queries, len(matrix.ids)), replace=False)
-    vectors = matrix.vectors[chosen].numpy()
+    vectors = matrix.vectors[chosen]
     truth = exact.search(vectors, k)
     start = time.perf_counter()
     found = approximate.search(vectors, k)

@@ -80,19 +80,20 @@ def train(config: Config) -> Evaluation | None:
     return None if trained is None or trained.tested is None else trained.tested.evaluation
 
 
-def train_run(config: Config, quiet: bool = False, moved: bool = False) -> Trained | None:
+def train_run(config: Config, quiet: bool = False) -> Trained | None:
     """`train`, with all that a finished run leaves; None on all processes but the first.
 
     Args:
         config: Its settings.
         quiet: Without a word to people, who watch many runs at once.
-        moved: Whether the archive and its split may lie elsewhere than when the run began.
     """
     config = effective(config)
     folder = ModelFolder(config.folder)
-    folder.check(config, moved)
+    folder.check(config)
     check_backbone(config.encoder.backbone)
     task = open_task(config, folder.split if folder.started else None)
+    if folder.started:
+        folder.check_images(config, task)
     config, precision = decide_precision(config, folder.settings() if folder.started else None)
     fabric = start_fabric(config)
     reporter = Reporter(config.train.epochs, fabric.is_global_zero and not quiet)
@@ -108,7 +109,7 @@ def _train(
 ) -> Trained | None:
     if fabric.is_global_zero:
         folder.sweep()
-        folder.claim(config, task.split)
+        folder.claim(config, task)
     fabric.barrier()
     if trainer.resume():
         _say_resumed(reporter, trainer, config)

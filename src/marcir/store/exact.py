@@ -3,23 +3,28 @@
 from itertools import pairwise
 
 import numpy as np
-import torch
-from torch import Tensor
 
 # Similarities that are held at a time: they stay in the processor's cache.
 _PAIRS = 2**21
-# The best of so many neighbouring similarities is looked at first.
+# The best of so many similarities is looked at first.
 _GROUP = 32
 # Below this share of the rows, the allowed ones are copied together instead of masked.
 _FEW = 0.25
 # A matrix product rounds equal vectors differently, by their place; what is so near is compared again.
-_MARGIN = 1e-5
+_MARGIN = np.float32(1e-5)
 # Rows that are compared again at a time.
 _ROWS = 2**16
 
+# Query, row and product of pairs that may be among the best. (P,)
+_Candidates = tuple[np.ndarray, np.ndarray, np.ndarray]
+
 
 def best(
-    vectors: Tensor, queries: Tensor, k: int, allowed: np.ndarray | None = None, least: float | None = None
+    vectors: np.ndarray,
+    queries: np.ndarray,
+    k: int,
+    allowed: np.ndarray | None = None,
+    least: float | None = None,
 ) -> list[tuple[np.ndarray, np.ndarray]]:
     """Rows with the k largest products, largest first; equal ones in the order of rows.
 
@@ -28,8 +33,8 @@ def best(
     same way: equal vectors are equally similar, and an answer does not depend on the other queries.
 
     Args:
-        vectors: Unit length. (N, D)
-        queries: Unit length. (Q, D)
+        vectors: Unit length, float32. (N, D)
+        queries: Unit length, float32. (Q, D)
         k: How many.
         allowed: Which rows may be found, bool. (N,)
         least: Products below it are left out.
@@ -41,7 +46,7 @@ def best(
     if allowed is not None:
         rows = np.flatnonzero(allowed)
         if len(rows) < _FEW * len(vectors):
-            vectors, allowed = vectors[torch.from_numpy(rows)], None
+            vectors, allowed = vectors[rows], None
         else:
             rows = None
     found = _search(vectors, queries, k, allowed, -np.inf if least is None else least)
@@ -49,20 +54,20 @@ def best(
 
 
 def _search(
-    vectors: Tensor, queries: Tensor, k: int, allowed: np.ndarray | None, least: float
+    vectors: np.ndarray, queries: np.ndarray, k: int, allowed: np.ndarray | None, least: float
 ) -> list[tuple[np.ndarray, np.ndarray]]:
     q = len(queries)
     k = min(k, len(vectors))
     if k < 1 or not q:
         return [(np.zeros(0, np.int64), np.zeros(0, np.float32)) for _ in range(q)]
     step = max(_GROUP * k, _PAIRS // q // _GROUP * _GROUP)
-    bound = torch.full((q,), least, dtype=torch.float32)
-    kept: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
+    bound = np.full(q, least, dtype=np.float32)
+    kept: list[_Candidates] = []
     for start in range(0, len(vectors), step):
         block = vectors[start : start + step]
         products = queries @ block.T  # (Q, B)
         if allowed is not None:
-            products.masked_fill_(~torch.from_numpy(allowed[start : start + step]), -torch.inf)
+            np.copyto(products, -np.inf, where=~allowed[start : start + step])
         bound, candidates = _candidates(products, bound, k, start)
         kept.append(candidates)
     query, row, value = (np.concatenate(parts) for parts in zip(*kept, strict=True))
@@ -76,14 +81,15 @@ def _search(
 
 
 def _ranked(
-    vectors: Tensor, query: Tensor, rows: np.ndarray, values: np.ndarray, k: int, least: float
+    vectors: np.ndarray, query: np.ndarray, rows: np.ndarray, values: np.ndarray, k: int, least: float
 ) -> tuple[np.ndarray, np.ndarray]:
     """The best k of the candidates, by products that do not depend on the place of a row."""
     if len(rows) > k:
         rows = rows[values >= np.partition(values, -k)[-k] - _MARGIN]
+    doubled = query.astype(np.float64)
     products = np.concatenate(
         [
-            (vectors[torch.from_numpy(rows[start : start + _ROWS])].double() * query.double()).sum(1).numpy()
+            (vectors[rows[start : start + _ROWS]] * doubled).sum(1)
             for start in range(0, max(1, len(rows)), _ROWS)
         ]
     ).astype(np.float32)
@@ -93,26 +99,30 @@ def _ranked(
 
 
 def _candidates(
-    products: Tensor, bound: Tensor, k: int, start: int
-) -> tuple[Tensor, tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    products: np.ndarray, bound: np.ndarray, k: int, start: int
+) -> tuple[np.ndarray, _Candidates]:
     """Products that may be among the best, given that k of those before reach `bound`, and the new bound."""
     q, size = products.shape
-    whole = size // _GROUP * _GROUP
-    groups = products[:, :whole].view(q, -1, _GROUP)
-    tops = groups.amax(2)  # (Q, G)
-    if tops.shape[1] >= k:
-        bound = torch.maximum(bound, tops.topk(k, dim=1, sorted=False).values.amin(1))
+    count = size // _GROUP
+    whole = count * _GROUP
+    # A group is every count-th product, so that the largest of all groups are taken side by side.
+    groups = products[:, :whole].reshape(q, _GROUP, count)
+    tops = groups.max(1)  # (Q, G)
+    if count >= k:
+        bound = np.maximum(bound, np.partition(tops, count - k, axis=1)[:, count - k])
     floor = bound - _MARGIN
-    reached = (tops >= floor[:, None]) & (tops > -torch.inf)
-    query, group = reached.nonzero(as_tuple=True)
-    values = groups[query, group]  # (P, GROUP)
-    inside = (values >= floor[query][:, None]) & (values > -torch.inf)
-    pair, offset = inside.nonzero(as_tuple=True)
-    rows = start + group[pair] * _GROUP + offset
-    rest = products[:, whole:]
-    rest_query, rest_offset = ((rest >= floor[:, None]) & (rest > -torch.inf)).nonzero(as_tuple=True)
+    query, group = _reached(tops, floor)
+    values = groups[query, :, group]  # (P, GROUP)
+    pair, offset = _reached(values, floor[query])
+    rest_query, rest_offset = _reached(products[:, whole:], floor)
     return bound, (
-        torch.cat([query[pair], rest_query]).numpy(),
-        torch.cat([rows, start + whole + rest_offset]).numpy(),
-        torch.cat([values[pair, offset], rest[rest_query, rest_offset]]).numpy(),
+        np.concatenate([query[pair], rest_query]),
+        np.concatenate([start + group[pair] + offset * count, start + whole + rest_offset]),
+        np.concatenate([values[pair, offset], products[rest_query, whole + rest_offset]]),
     )
+
+
+def _reached(values: np.ndarray, floor: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Row and column of the values that reach the floor of their row; -inf is no value. (R, C), (R,)"""
+    row, column = np.nonzero((values >= floor[:, None]) & (values > -np.inf))
+    return row, column

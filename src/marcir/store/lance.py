@@ -7,26 +7,29 @@ import json
 import math
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from datetime import timedelta
+from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 
 from marcir.checks import whole
-from marcir.errors import StoreError, needs
+from marcir.errors import StoreError, UnusableStoreError, needs
 from marcir.store.label_index import unknown_label
 from marcir.store.lance_folder import (
     VERSION,
+    file_is_gone,
     read_about,
     refuse_missing,
     refuse_other_folder,
     told,
     whole_tables,
 )
-from marcir.store.memory import VectorMatrix, drawn, missing
+from marcir.store.memory import VectorMatrix, drawn
+from marcir.store.missing import missing
 from marcir.store.records import About, Filter, Hit, Row, check_queries, check_rows
 from marcir.store.sql import condition_of, one_of
 
@@ -49,13 +52,38 @@ _PART = 1000
 PROBED = 0.33
 _LEAST_PROBED = 20
 PAGED = 1000  # places that a resident store searches the index for, whichever page is asked for
-_KEPT_VERSIONS = timedelta(hours=1)  # a reader may still be at work on an older one
+# Age at which old versions are removed: at once in a folder, after an hour on object storage, where writers
+# cannot lock each other out. (Of 0 LanceDB warns; it counts in milliseconds.)
+_AT_ONCE, _KEPT_VERSIONS = timedelta(milliseconds=1), timedelta(hours=1)
 _IDS_AT_ONCE = 500
 # Between two looks whether a store on object storage, or one that answers many questions, has changed.
 _LOOK_SECONDS = 1.0
 # As many times as long as reading all rows took, the next reading waits at least.
 _REST = 10
 _CONFLICTS = 10  # times that a commit which another writer preempted is tried again
+_READINGS = 5  # times that a reading is tried while a writer removes the files that it needs
+
+P = ParamSpec("P")
+Read = TypeVar("Read")
+
+
+def _of_newest(
+    method: Callable[Concatenate["LanceStore", P], Read],
+) -> Callable[Concatenate["LanceStore", P], Read]:
+    """A method that reads the newest version instead where a file of the opened version is gone."""
+
+    @wraps(method)
+    def reading(store: "LanceStore", /, *args: P.args, **kwargs: P.kwargs) -> Read:
+        for _ in range(_READINGS - 1):
+            try:
+                return method(store, *args, **kwargs)
+            except UnusableStoreError as error:
+                if not file_is_gone(error):
+                    raise
+                store._to_newest()
+        return method(store, *args, **kwargs)
+
+    return reading
 
 
 class LanceStore:
@@ -93,13 +121,19 @@ class LanceStore:
         self._look_at, self._seen = 0.0, -1  # when to look next, and the version that was seen last
 
     @classmethod
-    def create(cls, uri: str | Path, about: About, model: Mapping[str, bytes]) -> "LanceStore":
+    def create(
+        cls, uri: str | Path, about: About, model: Mapping[str, bytes], root_moved: bool = False
+    ) -> "LanceStore":
         """Make an empty store, or go on with one of the same model that is there.
 
         Args:
             uri: A folder, or `s3://bucket/path`.
             about: What it will hold.
             model: The model's files by name, so that search needs nothing else.
+            root_moved: Whether the images may lie in another folder than before.
+
+        Raises:
+            StoreError: Where the store is of another model, or of images in another folder.
         """
         uri = str(uri)
         refuse_other_folder(uri)
@@ -114,6 +148,11 @@ class LanceStore:
                         f"{uri}: holds vectors of another model ({found.model[:12]}, not "
                         f"{about.model[:12]}). Use another --store, or the model that it was made with."
                     )
+                if found.root != about.root and not root_moved:
+                    raise StoreError(
+                        f"{uri}: holds the images of {found.root}, not of {about.root}. Use another --store; "
+                        "if the same images have moved there, add --root-moved."
+                    )
             if "model" not in names:
                 content = {"name": list(model), "content": list(model.values())}
                 columns = pa.schema([("name", pa.string()), ("content", pa.large_binary())])
@@ -126,6 +165,7 @@ class LanceStore:
                 db.create_table("images", schema=schema(about.dim))
         return cls(uri)
 
+    @_of_newest
     def add(self, rows: Sequence[Row]) -> None:
         """Add images in one commit; one whose id is there already is replaced."""
         check_rows(rows, self.about.dim)
@@ -135,6 +175,7 @@ class LanceStore:
             merge = self._table.merge_insert("id").when_matched_update_all().when_not_matched_insert_all()
             merge.execute(to_table(rows, self.about.dim))
 
+    @_of_newest
     def search(
         self, vectors: np.ndarray, k: int, where: Filter | None = None, offset: int = 0
     ) -> list[list[Hit]]:
@@ -150,6 +191,7 @@ class LanceStore:
         self._check_labels(where)
         return [self._search_index(query, most, where)[offset:end] for query in queries]
 
+    @_of_newest
     def get(self, ids: Sequence[str]) -> list[Row]:
         """Images by id, in the order of the ids."""
         found: dict[str, Row] = {}
@@ -160,6 +202,7 @@ class LanceStore:
             found |= {row.id: row for row in to_rows(table)}
         return self._in_order(ids, found)
 
+    @_of_newest
     def describe(self, ids: Sequence[str]) -> list[Row]:
         """Images by id, with neither vector nor thumbnail."""
         if self.resident and (loaded := self._load()) is not None:
@@ -182,6 +225,7 @@ class LanceStore:
         (row,) = self.get([image])
         return row.vector, row.labels
 
+    @_of_newest
     def thumbnail(self, image: str) -> bytes:
         """The JPEG of one image."""
         self._latest()
@@ -197,11 +241,10 @@ class LanceStore:
         removed = 0
         self._latest()
         for part in _parts(list(dict.fromkeys(ids))):
-            with told(self.uri):
-                removed += int(self._table.count_rows(one_of("id", part)))
-                self._table.delete(one_of("id", part))
+            removed += self._delete(part)
         return removed
 
+    @_of_newest
     def count(self, where: Filter | None = None) -> int:
         """Number of images."""
         self._latest()
@@ -212,22 +255,26 @@ class LanceStore:
             return int(self._table.count_rows(condition_of(where)))
 
     def optimize(self) -> None:
-        """Join small files, remove old versions, and index the ids; LanceDB never does so by itself."""
+        """Join small files, index the ids, and remove old versions; LanceDB never does so by itself.
+
+        Whoever reads an old version meanwhile goes on with the newest.
+        """
         self._latest()
         for left in reversed(range(_CONFLICTS)):
             try:
                 with told(self.uri):
                     self._remove_doubles()
-                    self._table.optimize(cleanup_older_than=_KEPT_VERSIONS)
+                    self._join_files()
                     if self.count() and not any(
                         "id" in index.columns for index in self._table.list_indices()
                     ):
                         self._table.create_index("id", config=BTree())
+                    self._join_files()  # removes what the indices of ids and vectors were before
                 return
-            except StoreError as error:  # on object storage, where writers cannot lock each other out
-                if "conflict" not in str(error) or not left:
+            except UnusableStoreError as error:  # two writers, where nothing locks them out
+                if not left or not ("conflict" in str(error) or file_is_gone(error)):
                     raise
-                self._latest()
+                self._to_newest()
 
     def build_index(self) -> None:
         """Make the approximate index anew.
@@ -240,8 +287,10 @@ class LanceStore:
         with told(self.uri):
             config = IvfSq(distance_type="cosine", num_partitions=_partitions(self.count()))
             self._table.create_index("vector", config=config)
+            self._join_files()
 
     @property
+    @_of_newest
     def fits_memory(self) -> bool:
         """Whether the vectors are few enough to be searched exactly."""
         self._latest()
@@ -249,10 +298,12 @@ class LanceStore:
             return 4 * self.about.dim * int(self._table.count_rows()) <= IN_MEMORY
 
     @property
+    @_of_newest
     def has_index(self) -> bool:
         """Whether there is an approximate index."""
         return any("vector" in index.columns for index in self._table.list_indices())
 
+    @_of_newest
     def ids(self) -> list[str]:
         """All ids, in order."""
         if self.resident and (matrix := self.matrix) is not None:
@@ -261,6 +312,7 @@ class LanceStore:
         with told(self.uri):
             return sorted(self._scan(["id"])["id"].to_pylist())
 
+    @_of_newest
     def contents(self) -> dict[str, str]:
         """Fingerprints of the files by id: what an indexing run compares with."""
         self._latest()
@@ -268,6 +320,7 @@ class LanceStore:
             table = self._scan(["id", "content"])
         return dict(zip(table["id"].to_pylist(), table["content"].to_pylist(), strict=True))
 
+    @_of_newest
     def label_counts(self, where: Filter | None = None) -> dict[str, int]:
         """Of the images that a filter lets through, how many carry each label of the store."""
         if (matrix := self.matrix) is not None:
@@ -279,6 +332,7 @@ class LanceStore:
         self._check_labels(where)
         return {**dict.fromkeys(known, 0), **self._count_labels(condition)}
 
+    @_of_newest
     def sample(self, count: int, seed: int = 0, where: Filter | None = None) -> list[str]:
         """Ids of some images, drawn at random; the same for the same seed."""
         if (matrix := self.matrix) is not None:
@@ -289,6 +343,7 @@ class LanceStore:
             order = pc.sort_indices(ids).to_numpy()
             return [str(image) for image in ids.take(drawn(order, count, seed)).to_pylist()]
 
+    @_of_newest
     def knows(self, what: str) -> bool:
         """Whether any image has a bounding box (`bbox`) or a `date`."""
         column = {"bbox": "west"}.get(what, what)
@@ -300,6 +355,7 @@ class LanceStore:
             search = self._table.search().where(f"{column} IS NOT NULL").select(["id"]).limit(1)
             return bool(search.to_arrow().num_rows)
 
+    @_of_newest
     def centroid(self, labels: Sequence[str]) -> np.ndarray:
         """Mean vector of the images that carry all of the labels. (D,)"""
         if (matrix := self.matrix) is not None:
@@ -310,7 +366,7 @@ class LanceStore:
             table = self._scan(["vector"], condition_of(where))
         if not table.num_rows:
             raise StoreError(f"no image of the store carries all of: {', '.join(labels)}.")
-        mean: np.ndarray = vector_matrix(table["vector"]).mean(0)
+        mean: np.ndarray = vector_matrix(table["vector"]).mean(0, dtype=np.float64).astype(np.float32)
         return mean
 
     def model_files(self) -> dict[str, bytes]:
@@ -330,6 +386,7 @@ class LanceStore:
         self._look_at = 0.0
         self._load(wait=True)
 
+    @_of_newest
     def _load(self, wait: bool = False) -> Loaded | None:
         """The rows in memory, read anew where they have changed; None where they are too many."""
         if self.approximate:
@@ -408,6 +465,13 @@ class LanceStore:
                 raise missing(image, self.ids())
         return [found[image] for image in ids]
 
+    @_of_newest
+    def _delete(self, ids: Sequence[str]) -> int:
+        with told(self.uri):
+            removed = int(self._table.count_rows(one_of("id", ids)))
+            self._table.delete(one_of("id", ids))
+        return removed
+
     def _remove_doubles(self) -> None:
         """Two writers on object storage, at the same moment, may both have added an image."""
         rows = max(1, self._table.count_rows())
@@ -422,9 +486,18 @@ class LanceStore:
             # By their places, so that two processes that tidy up do not remove both.
             self._table.delete(f"_rowid IN ({', '.join(map(str, more[start : start + _IDS_AT_ONCE]))})")
 
+    def _join_files(self) -> None:
+        """Join small files, remove old versions, and bring the indices up to date, in this order."""
+        self._table.optimize(cleanup_older_than=_KEPT_VERSIONS if "://" in self.uri else _AT_ONCE)
+
     def _scan(self, columns: list[str], condition: str | None = None) -> pa.Table:
         query = self._table.search().select(columns).limit(max(1, self._table.count_rows()))
         return (query if condition is None else query.where(condition)).to_arrow()
+
+    def _to_newest(self) -> None:
+        """See at once what others have written."""
+        self._look_at = 0.0
+        self._latest()
 
     def _latest(self) -> None:
         """Look whether somebody else has changed the store."""

@@ -31,6 +31,11 @@ def told(uri: str) -> Iterator[None]:
         raise UnusableStoreError(f"{uri}: the store cannot be used ({said}).") from error
 
 
+def file_is_gone(error: UnusableStoreError) -> bool:
+    """Whether a store cannot be used because a file is missing: a writer may have removed an old version."""
+    return "not found" in str(error.__cause__).lower()
+
+
 @contextmanager
 def sole_writer(uri: str | Path) -> Iterator[None]:
     """Keep other writers out of a folder; readers go on reading. Object storage has no locks.
@@ -55,6 +60,16 @@ def sole_writer(uri: str | Path) -> Iterator[None]:
         yield
     finally:
         lock.release()
+
+
+def is_store(uri: str | Path) -> bool:
+    """Whether there is a store whose tables are all there."""
+    with needs("store"):
+        import lancedb
+    if "://" not in str(uri) and not Path(uri).is_dir():
+        return False
+    with told(str(uri)):
+        return whole_tables(lancedb.connect(str(uri))) == set(TABLES)
 
 
 def refuse_missing(uri: str) -> None:

@@ -5,16 +5,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-import torch
 
 from marcir.checks import whole
-from marcir.errors import MissingImageError, StoreError, did_you_mean
+from marcir.errors import StoreError
 from marcir.store.exact import best
 from marcir.store.label_index import LabelIndex
+from marcir.store.missing import missing
 from marcir.store.records import About, Filter, Hit, Row, check_queries, check_rows
 
-# Ids before and after a missing one that it is compared with: thousands would take as long as many searches.
-_AROUND = 50
+# Vectors whose mean is taken at a time: a label may be that of most images of a large store.
+_ROWS = 2**16
 
 
 class VectorMatrix:
@@ -27,7 +27,7 @@ class VectorMatrix:
     """
 
     def __init__(self, ids: Sequence[str], vectors: np.ndarray, labels: Sequence[Sequence[str]]) -> None:
-        self.ids, self.vectors = ids, torch.from_numpy(vectors)
+        self.ids, self.vectors = ids, vectors
         self.labels = LabelIndex(labels)
 
     def search(self, queries: np.ndarray, k: int, where: Filter | None, offset: int = 0) -> list[list[Hit]]:
@@ -35,7 +35,7 @@ class VectorMatrix:
         whole("k", k, 1)
         whole("offset", offset, 0)
         least = None if where is None else where.min_similarity
-        found = best(self.vectors, torch.from_numpy(queries), offset + k, self.allowed(where), least)
+        found = best(self.vectors, queries, offset + k, self.allowed(where), least)
         return [
             [
                 Hit(self.ids[row], value, tuple(self.labels.labels[row]))
@@ -78,8 +78,7 @@ class VectorMatrix:
     def look_up(self, image: str) -> tuple[np.ndarray, tuple[str, ...]]:
         """Vector and labels of an id."""
         row = self.row(image)
-        vector: np.ndarray = self.vectors[row].numpy()
-        return vector, tuple(self.labels.labels[row])
+        return self.vectors[row], tuple(self.labels.labels[row])
 
     def _row(self, image: str) -> int | None:
         row = bisect_left(self.ids, image)
@@ -94,8 +93,12 @@ class VectorMatrix:
         rows = np.flatnonzero(self.labels.carrying(labels))
         if not len(rows):
             raise StoreError(f"no image of the store carries all of: {', '.join(labels)}.")
-        mean: np.ndarray = self.vectors[torch.from_numpy(rows)].mean(0).numpy()
-        return mean
+        parts = [
+            self.vectors[rows[start : start + _ROWS]].sum(0, dtype=np.float64)
+            for start in range(0, len(rows), _ROWS)
+        ]
+        mean: np.ndarray = np.sum(parts, axis=0) / len(rows)
+        return mean.astype(np.float32)
 
 
 class MemoryStore:
@@ -180,11 +183,3 @@ def drawn(rows: np.ndarray, count: int, seed: int) -> np.ndarray:
     order = np.random.default_rng(whole("seed", seed, 0)).permutation(len(rows))
     chosen: np.ndarray = rows[order[:count]]
     return chosen
-
-
-def missing(image: str, ids: Sequence[str]) -> MissingImageError:
-    """The error for an id that is not there, with the nearest one of those around it; ids are in order."""
-    place = bisect_left(ids, image)
-    hint = did_you_mean(image, ids[max(0, place - _AROUND) : place + _AROUND])
-    told = f"no image '{image}' in the store. {hint if hint.startswith('Did') else ''}"
-    return MissingImageError(told.strip())

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from marcir.checks import finite
-from marcir.errors import StoreError
+from marcir.errors import ConfigError, StoreError
 
 # How far from 1 the length of a unit vector may be.
 _UNIT = 1e-2
@@ -51,8 +51,11 @@ class Filter:
         any: At least one of these labels.
         all: All of these labels.
         none: None of these labels.
-        min_similarity: Least cosine with the query.
+        min_similarity: Least cosine with the query, -1 to 1.
         without: Ids that are left out.
+
+    Raises:
+        ConfigError: For a least cosine that no cosine can be.
     """
 
     any: tuple[str, ...] = ()
@@ -62,8 +65,10 @@ class Filter:
     without: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.min_similarity is not None:
-            finite("min_similarity", self.min_similarity)
+        if self.min_similarity is not None and not -1 <= finite("min_similarity", self.min_similarity) <= 1:
+            raise ConfigError(
+                f"min_similarity = {self.min_similarity}: must lie between -1 and 1, as every cosine does."
+            )
 
     @property
     def by_labels(self) -> bool:

@@ -2,6 +2,8 @@
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -31,10 +33,12 @@ def test_a_run_that_is_killed_while_it_claims_its_folder_can_be_started_again(
         raise _Killed
 
     split = Split("manifest", "random", 0, "checksum", ("a",), (), ())
+    task: Any = SimpleNamespace(split=split, source=SimpleNamespace(checksum="checksum"))
     monkeypatch.setattr(Split, "save", killed)
     with pytest.raises(_Killed):
-        ModelFolder(tmp_path).claim(Config(), split)
+        ModelFolder(tmp_path).claim(Config(), task)
     ModelFolder(tmp_path).check(Config())
+    (tmp_path / "images.sha256").unlink()  # written after the settings
     (tmp_path / "config.yaml").rename(tmp_path / ".config.yaml.0123abcd.part")
     ModelFolder(tmp_path).check(Config())
     (tmp_path / "last" / ".epoch-00001-step-0000000.part").mkdir(parents=True)
@@ -109,7 +113,8 @@ def test_one_step_that_ruins_the_weights_is_told_at_validation(
 def test_kept_features_that_are_damaged_are_made_again(
     settings: list[str], cache: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    frozen = [*settings, "--encoder.frozen", "true", "--encoder.frozen_views", "3", "--train.epochs", "1"]
+    frozen = [*settings, "--encoder.weights", "random", "--encoder.frozen", "true"]
+    frozen += ["--encoder.frozen_views", "3", "--train.epochs", "1"]
     before = set((cache / "features").glob("*.safetensors"))
     train(*frozen, "--run", str(tmp_path / "a"))
     (made,) = set((cache / "features").glob("*.safetensors")) - before

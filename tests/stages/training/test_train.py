@@ -204,7 +204,8 @@ def test_every_loss_is_built_from_settings_and_reaches_the_weights(name: str, se
 def test_a_frozen_backbone_is_embedded_once_and_keeps_its_weights(
     settings: list[str], cache: Path, tmp_path: Path
 ) -> None:
-    frozen = [*settings, "--encoder.frozen", "true", "--encoder.frozen_views", "2"]
+    frozen = [*settings, "--encoder.weights", "random", "--encoder.frozen", "true"]
+    frozen += ["--encoder.frozen_views", "2"]
     kept = set((cache / "features").glob("*.safetensors"))
     train(*frozen, "--run", str(tmp_path / "a"))
     features = {path: path.stat().st_mtime_ns for path in (cache / "features").glob("*.safetensors")}
@@ -240,8 +241,8 @@ def test_images_of_many_bands_are_scaled_by_their_own_statistics(tmp_path: Path)
     run = tmp_path / "run"
     train(
         *("--data.name", "manifest", "--data.root", str(tmp_path), "--data.size", "16", "--run", str(run)),
-        *("--encoder.backbone", "test_resnet", "--train.epochs", "1", "--train.batch_size", "14"),
-        *("--train.precision", "float32"),
+        *("--encoder.backbone", "test_resnet", "--encoder.weights", "none", "--train.epochs", "1"),
+        *("--train.batch_size", "14", "--train.precision", "float32"),
     )
     config = json.loads((run / "config.json").read_text())
     assert (config["bands"], config["dtype"]) == (5, "float32")
@@ -379,6 +380,23 @@ def test_help_shows_the_options_of_the_loss_that_is_named(capsys: pytest.Capture
     assert "--loss.alpha" not in printed(capsys, "--help")
 
 
+def test_a_folder_with_labels_needs_no_name_of_a_dataset(
+    archive: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert read_config(["--data.root", str(archive)], {}).data.name == "manifest"
+    assert read_config(["--data.root", str(archive), "--data.name", "ucm"], {}).data.name == "ucm"
+    (tmp_path / "c.yaml").write_text("data: {name: ucm}")
+    assert read_config(["--config", str(tmp_path / "c.yaml"), "--data.root", "x"], {}).data.name == "ucm"
+    assert read_config([], {}).data.name == "scenes"
+    assert main(["train", "--data.root", str(tmp_path)]) == 2
+    assert f"--data.root {tmp_path}: there is no labels.csv in it." in capsys.readouterr().err
+
+
+def test_the_defaults_are_a_pretrained_backbone() -> None:
+    encoder = read_config([], {}).encoder
+    assert (encoder.backbone, encoder.weights, encoder.frozen) == ("tf_efficientnet_lite0", "imagenet", False)
+
+
 @pytest.mark.parametrize("file", sorted(Path("configs").glob("*.yaml")), ids=lambda path: path.stem)
 def test_the_recipes_can_be_read(file: Path) -> None:
     name = "marc-calibrated" if file.stem == "fast-cpu" else "marc"
@@ -386,6 +404,7 @@ def test_the_recipes_can_be_read(file: Path) -> None:
     assert config.loss.name == name
     if file.stem.startswith("paper-"):
         assert (config.data.size, config.train) == (224, Config().train)
+        assert (config.encoder.backbone, config.encoder.weights) == ("resnet18", "none")
 
 
 @pytest.mark.parametrize(
@@ -403,6 +422,11 @@ def test_the_recipes_can_be_read(file: Path) -> None:
         (["--data.root", "/nowhere"], "/nowhere is not a folder"),
         (["--encoder.backbone", "resnet999"], "timm has no 'resnet999'"),
         (["--encoder.weights", "/nowhere.safetensors"], "there is no such file"),
+        (["--encoder.frozen", "true"], "little can be learned. Use imagenet, hub or a file, or random"),
+        (
+            ["--encoder.weights", "imagenet"],
+            "these are weights of tf_efficientnet_lite0, not of 'test_resnet'",
+        ),
         (["--train.batch_size", "500"], "there are only 84 training images"),
         (["--encoder.frozen", "true", "--encoder.embedding", "backbone"], "trains the head alone"),
         (["--encoder.dim", "1000000000000"], "must be a whole number from 1 to 65536"),

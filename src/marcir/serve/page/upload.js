@@ -63,17 +63,20 @@ export function makeUpload({ getArchive, onVector, onVectors, onWait, onToken })
     search([...event.dataTransfer.files]);
   });
 
+  // Not a name alone at the beginning of a sentence: its first letter would be shown as a capital.
+  const titled = (file) => (file.name ? `The file ${file.name}` : "The image");
+
   /** What speaks against sending these files, before a byte of them has travelled. */
   function refusal(files) {
     const limit = getArchive()?.max_upload_bytes ?? Infinity;
     const large = files.find((file) => file.size > limit);
     if (large)
       return (
-        `${large.name || "The image"} has ${bytes(large.size)}, and this service takes up to ${bytes(limit)}. ` +
+        `${titled(large)} has ${bytes(large.size)}, and this service takes up to ${bytes(limit)}. ` +
         "Choose a smaller version of it."
       );
     const empty = files.find((file) => file.size === 0);
-    if (empty) return `${empty.name || "The image"} is empty or a folder. Choose an image file.`;
+    if (empty) return `${titled(empty)} is empty or a folder. Choose an image file.`;
     return files.length > MOST_AT_ONCE
       ? `${counted(files.length, "image")} are too many for one search. Choose up to ${MOST_AT_ONCE}.`
       : null;
@@ -93,13 +96,21 @@ export function makeUpload({ getArchive, onVector, onVectors, onWait, onToken })
     );
     try {
       const vectors = [];
+      const leftOut = [];
       for (const file of files) {
-        const { vector, thumbnail } = await api.embed(file, { signal, onBusy: busyFor });
-        remember(vector, { thumbnail, name: file.name || "your image" });
-        vectors.push(vector);
+        try {
+          const { vector, thumbnail } = await api.embed(file, { signal, onBusy: busyFor });
+          remember(vector, { thumbnail, name: file.name || "your image" });
+          vectors.push(vector);
+        } catch (error) {
+          if (files.length === 1 || !REFUSED.includes(error.status)) throw error;
+          leftOut.push(`${titled(file)} was left out: ${error.message.replace(/^the upload:? /, "")}`);
+        }
       }
       if (vectors.length === 1) onVector(vectors[0]);
-      else onVectors([...new Set(vectors)].map(vectorRef));
+      else if (vectors.length) onVectors([...new Set(vectors)].map(vectorRef));
+      // After the search has begun, which takes older messages away.
+      for (const text of leftOut) notice(text, { problem: true, action: "Choose another", act: choose });
     } catch (error) {
       if (error.name === "AbortError") return;
       if (error.status === 401) onToken(() => search(files));

@@ -83,7 +83,7 @@ def _alone(folder: Path) -> FileLock:
 
 
 def _performed(record: Record, results: Results, folder: Path, quiet: bool) -> Record:
-    trained = train_run(Config.of(record.config, str(folder)), quiet, moved=True)
+    trained = train_run(Config.of(record.config, str(folder)), quiet)
     done = _recorded(record, trained)
     vectors = None if trained is None or trained.tested is None else trained.tested.images.embeddings
     results.save(done, vectors)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from marcir.catalog import LOSSES, loss_options
-from marcir.checks import seed_number
+from marcir.checks import NAMED_WEIGHTS, RANDOM_WEIGHTS, seed_number
 from marcir.config import Config, LossConfig, read_yaml
 from marcir.encoder.backbone import check_backbone
 from marcir.errors import ConfigError, did_you_mean
@@ -191,11 +191,13 @@ def config_hash(config: Config, split_checksum: str) -> str:
 
 
 def _content(weights: str) -> str:
-    if weights in ("none", "hub"):
+    if weights in RANDOM_WEIGHTS:
+        return "none"
+    if weights in NAMED_WEIGHTS:
         return weights
     try:
         return hashlib.sha256(Path(weights).read_bytes()).hexdigest()
     except OSError as error:
         raise ConfigError(
-            f"encoder.weights {weights}: there is no such file. Give none, hub or a file."
+            f"encoder.weights {weights}: there is no such file. Give {', '.join(NAMED_WEIGHTS)} or a file."
         ) from error

@@ -6,6 +6,7 @@ from itertools import product
 from typing import Any
 
 from marcir.catalog import LOSSES, loss_options
+from marcir.checks import RANDOM_WEIGHTS
 from marcir.config import Config, LossConfig
 from marcir.labels.statistics import ANCHOR_FREQUENCIES, PAIR_FREQUENCIES
 from marcir.stages.benchmarking.plan import Plan, Run, with_seed
@@ -77,7 +78,7 @@ class Study:
         """Why it cannot be done with these settings."""
         if self.unfrozen and base.encoder.frozen:
             return "it needs a backbone that is trained: set encoder.frozen to false"
-        if self.pretrained and base.encoder.weights == "none":
+        if self.pretrained and base.encoder.weights in RANDOM_WEIGHTS:
             return "it needs first weights to compare with none: set encoder.weights"
         return None
 

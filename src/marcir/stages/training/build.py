@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from marcir.catalog import create_loss
+from marcir.checks import RANDOM_WEIGHTS
 from marcir.config import Config, EncoderConfig
 from marcir.encoder.backbone import create_backbone
 from marcir.encoder.encoder import Encoder
@@ -47,12 +48,12 @@ def settle_batch_norm(
 
     Args:
         encoder: What to adjust.
-        weights: Where its first weights are from; `none` has no statistics.
+        weights: Where its first weights are from; random ones have no statistics.
         positions: Which images.
         images: Reads them in their unit range. (B, C, S, S)
     """
     spread = positions[:: max(1, len(positions) // _BATCH)][:_BATCH]
-    if weights == "none" or not encoder.batch_norm_fits(images(spread)):
+    if weights in RANDOM_WEIGHTS or not encoder.batch_norm_fits(images(spread)):
         encoder.fit_batch_norm(images(part) for part in whole_batches(positions))
 
 

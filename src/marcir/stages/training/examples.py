@@ -8,7 +8,7 @@ from typing import Protocol
 import torch
 from filelock import FileLock
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file, save, save_file
 from torch import Tensor
 
 from marcir.config import Config
@@ -17,6 +17,7 @@ from marcir.encoder.encoder import Encoder
 from marcir.files import cache_folder, written_whole
 from marcir.progress import track
 from marcir.stages.training.build import fit_batch_norm
+from marcir.stages.training.parts import Parts, remove_parts
 from marcir.stages.training.task import Task
 
 _BATCH = 128
@@ -57,7 +58,12 @@ class AugmentedImages:
 class FrozenFeatures:
     """Features of a frozen backbone: every image, and a few augmented versions of it, embedded once.
 
-    They are kept in the cache for the next run with the same images and weights.
+    They are kept in the cache for the next run with the same images and weights. While they are computed,
+    they are saved in parts: a run that is killed loses about a minute of work.
+
+        features/<fingerprint>.safetensors                       all features, and batch-norm statistics
+        features/parts/<fingerprint>-statistics-*.safetensors    batch-norm statistics, which come first
+        features/parts/<fingerprint>-features-*.safetensors      features of some batches
 
     Args:
         task: Which images.
@@ -72,6 +78,7 @@ class FrozenFeatures:
         path.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(path.with_suffix(".lock")):
             kept = _kept(path) or self._write(path, encoder)
+            _remove_leftovers(path)
         self._whole, self._augmented = kept.pop("whole"), kept.pop("augmented")  # (N, F), (V, N, F)
         encoder.backbone.load_state_dict(kept, strict=False)  # what is left: batch-norm statistics
         encoder.backbone.eval().requires_grad_(False)
@@ -104,26 +111,77 @@ class FrozenFeatures:
         return digest.hexdigest()[:24]
 
     def _write(self, path: Path, encoder: Encoder) -> dict[str, Tensor]:
+        """Embed what an interrupted run has not embedded, and write all features."""
         encoder.backbone.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # 1.5 times as fast
-        fit_batch_norm(encoder, self._config, self._task)
-        encoder.backbone.eval().requires_grad_(False)
-        images = AugmentedImages(self._task, self._seed)
-        versions: list[list[Tensor]] = [[] for _ in range(self._versions + 1)]
-        starts = range(0, len(self._task.archive), _BATCH)
-        with torch.inference_mode():
-            for start in track(starts, len(starts), "embedding with the frozen backbone"):
-                positions = range(start, min(start + _BATCH, len(self._task.archive)))
-                whole_images = self._task.images(positions).contiguous(memory_format=torch.channels_last)
-                versions[0].append(encoder.describe(whole_images).cpu())
-                for version in range(self._versions):
-                    augmented = images.inputs(positions, epoch=0, view=version)
-                    versions[version + 1].append(encoder.describe(augmented).cpu())
-        whole, *augmented_versions = (torch.cat(parts) for parts in versions)
-        features = {"whole": whole, "augmented": torch.stack(augmented_versions)}
-        features |= {name: value.cpu() for name, value in _statistics(encoder).items()}
+        # Other batches, statistics or versions of torch may round differently.
+        key = f"{path.stem} {_BATCH} {torch.__version__}"
+        statistics = self._settle(Parts(_parts_folder(path), f"{path.stem}-statistics", key), encoder)
+        key += hashlib.sha256(save(statistics)).hexdigest()
+        features = self._embed_all(Parts(_parts_folder(path), f"{path.stem}-features", key), encoder)
+        whole, *augmented = (
+            torch.cat([features[_part_name(version, batch)] for batch in self._batches()])
+            for version in range(self._versions + 1)
+        )
+        content = {"whole": whole, "augmented": torch.stack(augmented)} | statistics
         with written_whole(path) as temporary:
-            save_file(features, temporary)
-        return features
+            try:
+                save_file(content, temporary)
+            except SafetensorError as error:  # such as a full disk
+                raise OSError(str(error)) from error
+        return content
+
+    def _settle(self, parts: Parts, encoder: Encoder) -> dict[str, Tensor]:
+        """Give the backbone its batch-norm statistics: those of an interrupted run, or new ones."""
+        if parts.tensors:
+            encoder.backbone.load_state_dict(parts.tensors, strict=False)
+        else:
+            fit_batch_norm(encoder, self._config, self._task)
+            parts.save({name: value.cpu().contiguous() for name, value in _statistics(encoder).items()})
+        return parts.tensors
+
+    @torch.inference_mode()
+    def _embed_all(self, parts: Parts, encoder: Encoder) -> dict[str, Tensor]:
+        """Features of every batch in every version, of which version 0 is the whole images."""
+        encoder.backbone.eval().requires_grad_(False)
+        augmented = AugmentedImages(self._task, self._seed)
+        missing = [
+            (version, batch)
+            for batch in self._batches()
+            for version in range(self._versions + 1)
+            if _part_name(version, batch) not in parts.tensors
+        ]
+        for version, batch in track(
+            missing,
+            len(self._task.archive) * (self._versions + 1),
+            "embedding with the frozen backbone",
+            done=sum(len(features) for features in parts.tensors.values()),
+            size=lambda item: len(item[1]),
+        ):
+            if version == 0:
+                images = self._task.images(batch).contiguous(memory_format=torch.channels_last)
+            else:
+                images = augmented.inputs(batch, epoch=0, view=version - 1)
+            parts.add(_part_name(version, batch), encoder.describe(images).cpu().contiguous())
+        return parts.tensors
+
+    def _batches(self) -> list[range]:
+        images = len(self._task.archive)
+        return [range(start, min(start + _BATCH, images)) for start in range(0, images, _BATCH)]
+
+
+def _parts_folder(path: Path) -> Path:
+    return path.parent / "parts"
+
+
+def _part_name(version: int, batch: range) -> str:
+    return f"version {version}, images from {batch.start}"
+
+
+def _remove_leftovers(path: Path) -> None:
+    """Remove the parts of complete features, and files that a killed process was writing."""
+    for temporary in path.parent.glob(f".{path.name}.*"):
+        temporary.unlink(missing_ok=True)
+    remove_parts(_parts_folder(path), path.stem)
 
 
 def _kept(path: Path) -> dict[str, Tensor] | None:

@@ -142,7 +142,7 @@ class Trainer:
         started, saved = time.monotonic(), time.monotonic()
         seen, seconds_before = 0, progress.seconds
         diagnosis = None
-        with self.reporter.steps(progress, len(self.sampler)) as tell:
+        with self.reporter.steps(progress, len(self.sampler)) as update:
             for step, batch in enumerate(self.sampler):
                 if step < progress.step:
                     continue  # done before the run was interrupted
@@ -151,7 +151,7 @@ class Trainer:
                 progress.step, progress.loss_sum = step + 1, progress.loss_sum + value
                 progress.seconds = seconds_before + time.monotonic() - started
                 seen += len(batch) * self.fabric.world_size
-                tell(progress.loss_sum / progress.step, seen / (time.monotonic() - started))
+                update(progress.loss_sum / progress.step, seen / max(time.monotonic() - started, 1e-9))
                 if last:
                     break
                 if self._should_stop():

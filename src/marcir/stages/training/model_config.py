@@ -27,8 +27,9 @@ def checked_config(content: Any) -> ModelConfig:
     if missing:
         raise ValueError(f"it lacks {', '.join(missing)}")
     values = {each.name: content[each.name] for each in fields(ModelConfig)}
+    headless = values["embedding"] == "backbone"  # then there may be no head, and its length is 0
     for name, largest in _LARGEST.items():
-        whole(name, values[name], 1, largest)
+        whole(name, values[name], 0 if name == "dim" and headless else 1, largest)
     for name in ("marcir", "backbone", "dataset", "label_checksum", "split_checksum"):
         _need(name, isinstance(values[name], str), "a text")
     one_of("dtype", str(values["dtype"]), _DTYPES)

@@ -13,7 +13,6 @@ from safetensors.torch import load_file, save
 
 import marcir
 from marcir.config import Config, read_yaml
-from marcir.data.split import Split
 from marcir.encoder.encoder import Encoder
 from marcir.errors import ConfigError, TrainingError
 from marcir.figures.history import draw_history
@@ -24,6 +23,8 @@ from marcir.stages.tables import markdown
 from marcir.stages.training.checkpoint import Progress
 from marcir.stages.training.task import Task
 
+# The checksum of the images that a run began with.
+_IMAGES = "images.sha256"
 # Settings that do not change what is learned.
 NEUTRAL = frozenset({"data.cache", "train.keep", "train.checkpoint_minutes"})
 # Where the archive and its split lie; the split in the folder says what must lie there.
@@ -43,7 +44,7 @@ class ModelConfig:
         dtype: Type of the pixels.
         mean: Of each band, in unit range.
         std: Of each band.
-        dim: Length of the head's output.
+        dim: Length of the head's output; 0 where there is no head.
         embedding: What is compared: projection or backbone.
         labels: Names of the labels.
         training_counts: Training images of each label.
@@ -132,22 +133,23 @@ class ModelFolder:
                 f"{file}: not the settings of a run ({reason(error)}). Restore it, or use another --run."
             ) from error
 
-    def check(self, config: Config, moved: bool = False) -> None:
+    def check(self, config: Config) -> None:
         """Refuse a folder that holds something else than a run with these settings.
 
-        Args:
-            config: The settings.
-            moved: Whether the archive and its split may lie elsewhere than when the run began.
+        Where the archive lies may differ (`check_images` looks at what lies there), and a run may get more
+        epochs.
 
         Raises:
             ConfigError: Names the first setting that differs.
         """
         file = self.path / "config.yaml"
         if file.exists() and self.started:
-            ignored = DATA_PLACES if moved else frozenset()
+            begun, ignored = self.settings(), DATA_PLACES
             if config.train.precision == "auto":  # the run keeps the one that it began with
                 ignored |= {"train.precision"}
-            found = first_difference(self.settings(), config, ignored)
+            if config.train.epochs > begun.train.epochs:
+                ignored |= {"train.epochs"}
+            found = first_difference(begun, config, ignored)
             if found is not None:
                 name, before, now = found
                 raise ConfigError(
@@ -157,14 +159,40 @@ class ModelFolder:
         elif not file.exists() and self.path.exists() and not all(map(_half_written, self.path.iterdir())):
             raise ConfigError(f"{self.path}: the folder is not empty and is no run. Use another --run.")
 
-    def claim(self, config: Config, split: Split) -> None:
-        """Write the settings of a run that begins or goes on, and the split of one that begins."""
+    def check_images(self, config: Config, task: Task) -> None:
+        """Refuse to go on with a run whose archive lies elsewhere now and is not the same.
+
+        Ids and labels are compared with the run's split when that is read; here, the bytes of the images are.
+
+        Raises:
+            ConfigError: Where they differ, or the run has not recorded them.
+        """
+        moved = first_difference(self.settings(), config, frozenset(config.flat()) - DATA_PLACES)
+        if moved is None:
+            return
+        name, before, now = moved
+        if self._recorded_images() != task.source.checksum:
+            raise ConfigError(
+                f"{self.path} was trained with {name} = {before}, now it is {now}, and the images there are "
+                "not the same. Use another --run, or the archive that it was trained on."
+            )
+
+    def _recorded_images(self) -> str | None:
+        """The checksum of the images that the run began with; None where it was not recorded."""
+        try:
+            return (self.path / _IMAGES).read_text("utf-8").strip()
+        except OSError:
+            return None
+
+    def claim(self, config: Config, task: Task) -> None:
+        """Write the settings of a run that begins or goes on, and what one that begins is trained on."""
         import yaml
 
         # The settings first: they mark the folder as a run, should the process be killed here.
         self._write("config.yaml", yaml.safe_dump(config.nested(), sort_keys=False))
         if not self.started:
-            split.save(self.split)
+            self._write(_IMAGES, task.source.checksum + "\n")
+            task.split.save(self.split)
 
     def sweep(self) -> None:
         """Remove files that were left half written when the process was killed."""

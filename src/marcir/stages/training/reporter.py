@@ -4,13 +4,15 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from marcir.progress import display
+from marcir.progress import duration as duration  # re-exported for train, benchmark and demo
 from marcir.stages.training.checkpoint import Progress
 
-Tell = Callable[[float, float], None]
+Update = Callable[[float, float], None]
 
 
 class Reporter:
-    """Prints one line an epoch, and a bar within it on a terminal; silent on all processes but the first.
+    """Prints one line per epoch, with a bar or lines within long ones; silent on all processes but the first.
 
     Args:
         epochs: How many there are.
@@ -34,32 +36,21 @@ class Reporter:
             self.say(f"WARNING: {text}")
 
     @contextmanager
-    def steps(self, progress: Progress, total: int) -> Iterator[Tell]:
-        """A bar over the batches of an epoch, told the mean loss and images per second after each."""
-        if not (self.speaks and sys.stderr.isatty()):
+    def steps(self, progress: Progress, total: int) -> Iterator[Update]:
+        """Show how far an epoch is; the function takes mean loss and images per second after each batch."""
+        if not self.speaks:
             yield lambda loss, speed: None
             return
-        from rich.console import Console
-        from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
-        from rich.progress import Progress as Bar
-
-        columns = (
-            TextColumn("epoch {task.fields[epoch]}"),
-            BarColumn(),
-            TextColumn("{task.completed}/{task.total}  loss {task.fields[loss]:.3f}  "),
-            TextColumn("{task.fields[speed]:.0f} images/s  epoch ends in"),
-            TimeRemainingColumn(),
+        note = f"loss {progress.loss_sum / progress.step:.3f}" if progress.step else ""
+        shown = display(
+            f"epoch {progress.epoch + 1}/{self.epochs}",
+            total,
+            progress.step,
+            note=note,
+            left="epoch ends in {}",
         )
-        with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
-            task = bar.add_task(
-                "",
-                total=total,
-                completed=progress.step,
-                epoch=f"{progress.epoch + 1}/{self.epochs}",
-                loss=float("nan"),
-                speed=0.0,
-            )
-            yield lambda loss, speed: bar.update(task, advance=1, loss=loss, speed=speed)
+        with shown as advance:
+            yield lambda loss, speed: advance(1, f"loss {loss:.3f}, {_rate(speed)} images/s")
 
     def epoch(self, progress: Progress, better: bool) -> None:
         """The line of an epoch that ended."""
@@ -71,16 +62,14 @@ class Reporter:
         left = progress.seconds / progress.epoch * (self.epochs - progress.epoch)
         self.say(
             f"epoch {progress.epoch}/{self.epochs}  loss {row['loss']:.4f}{validated}  "
-            f"{row['images_per_second']:.0f} images/s  {duration(left)} left"
+            f"{_rate(row['images_per_second'])} images/s  {duration(left)} left"
         )
 
 
-def duration(seconds: float) -> str:
-    """A time that people read.
+def _rate(speed: float) -> str:
+    """Images per second, with two digits where there are less than ten.
 
-    >>> duration(42), duration(400), duration(8000)
-    ('42 s', '7 min', '2.2 h')
+    >>> _rate(56.4), _rate(0.0456)
+    ('56', '0.046')
     """
-    if seconds < 100:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
+    return f"{speed:.0f}" if speed >= 10 else f"{speed:.2g}"

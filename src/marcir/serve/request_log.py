@@ -1,0 +1,170 @@
+"""The log of requests: one line per search, upload and error; nothing for files, the page and health checks.
+
+Texts of a request are shortened and escaped before they are logged, and the token is replaced by `***`: one
+event is one line, whatever a request contains.
+"""
+
+import logging
+import time
+from collections.abc import Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import quote
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+log = logging.getLogger("marcir.serve")
+
+_QUERY = ("id", "vector", "like", "unlike", "label", "any", "all", "none")
+_PAGE = ("min_similarity", "offset", "limit", "format")
+_MAX_VALUES = 3  # of one parameter
+_MAX_VALUE = 80  # characters of one value
+_MAX_PATH = 200
+_MAX_REASON = 400
+
+
+@dataclass
+class RequestNotes:
+    """What the log line of one request says besides method, path, status and time.
+
+    Attributes:
+        token: The token of the service, which is never logged.
+        asked: What was asked, in short, ready to be logged.
+        hits: Number of hits of the response.
+        reason: Why the request was refused, as it was raised.
+    """
+
+    token: str | None = None
+    asked: list[str] = field(default_factory=list)
+    hits: int | None = None
+    reason: str = ""
+
+    def add_question(self, given: Mapping[str, Any]) -> None:
+        """Note the parameters of a search that were given."""
+        parts = [part for name in _QUERY if name in given for part in self._values(name, given[name])]
+        parts += [f"{name}={given[name]}" for name in _PAGE if name in given]
+        if parts:
+            self.asked.append(" ".join(parts))
+
+    def add_upload(self, size: int, width: int, height: int, name: str = "") -> None:
+        """Note an uploaded image: bytes, pixels and, where the request has one, the name of the file."""
+        named = f" {self._quoted(name)}" if name else ""
+        self.asked.append(f"upload{named} of {size:,} bytes, {width} x {height} pixels")
+
+    def line(self, scope: Scope, status: int, seconds: float) -> str:
+        """The line of a request."""
+        client = quote(shortened(str((scope.get("client") or ("-",))[0]), _MAX_VALUE), safe=":[]%")
+        path = quote(shortened(redacted(scope["path"], self.token), _MAX_PATH), safe="/*")
+        hits = "" if self.hits is None else f", {self.hits} hit{'' if self.hits == 1 else 's'}"
+        said = shortened(redacted(self.reason, self.token), _MAX_REASON) or ", ".join(self.asked)
+        method = shortened(scope["method"], 20)
+        return (
+            f"{client} {method} {path} {status}, {1000 * seconds:.0f} ms{hits}{': ' if said else ''}"
+            f"{escaped(said)}"
+        )
+
+    def _values(self, name: str, values: str | list[str]) -> list[str]:
+        every = [values] if isinstance(values, str) else values
+        if name == "vector":
+            return [name]
+        parts = [
+            f"{name}=vector"
+            if "like" in name and value.startswith("vector:")
+            else f"{name}={self._quoted(value)}"
+            for value in every[:_MAX_VALUES]
+        ]
+        return [*parts, f"({len(every) - _MAX_VALUES} more)"] if len(every) > _MAX_VALUES else parts
+
+    def _quoted(self, text: str) -> str:
+        return repr(shortened(redacted(text, self.token), _MAX_VALUE))
+
+
+_NOTES: ContextVar[RequestNotes | None] = ContextVar("notes", default=None)
+
+
+def current_notes() -> RequestNotes:
+    """The notes of this request; threads do not see them and get them as an argument."""
+    return _NOTES.get() or RequestNotes()
+
+
+class RequestLog:
+    """Logs searches, uploads and errors, one line each.
+
+    Args:
+        app: What answers.
+        token: The token of the service, which is never logged.
+    """
+
+    def __init__(self, app: ASGIApp, token: str | None = None) -> None:
+        self._app, self._token = app, token
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, then log it."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        start, status = time.perf_counter(), 0
+        notes = RequestNotes(self._token)
+        _NOTES.set(notes)
+
+        async def send_and_note(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        try:
+            await self._app(scope, receive, send_and_note)
+        finally:
+            if status >= 400 or (status and notes.asked):
+                level = logging.INFO if status < 400 else logging.WARNING if status < 500 else logging.ERROR
+                log.log(level, "%s", notes.line(scope, status, time.perf_counter() - start))
+
+
+class LineFormatter(logging.Formatter):
+    """Time and message on one line; a traceback follows, indented, so that no line of it looks like an entry.
+
+    Args:
+        token: The token of the service, which is never logged.
+    """
+
+    def __init__(self, token: str | None = None) -> None:
+        super().__init__("%(asctime)s %(message)s")
+        self._token = token
+
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        """One line, whatever the message holds."""
+        return escaped(redacted(super().formatMessage(record), self._token))
+
+    def formatException(self, ei: Any) -> str:
+        """The traceback, indented."""
+        lines = redacted(super().formatException(ei), self._token).split("\n")
+        return "\n".join(f"    {escaped(line)}" for line in lines)
+
+
+def escaped(text: str) -> str:
+    r"""A text without control characters, line breaks and other characters that cannot be seen.
+
+    >>> print(escaped("a\nb\x1b[31m \u00fc"))
+    a\nb\x1b[31m ü
+    """
+    return "".join(each if each.isprintable() else repr(each)[1:-1] for each in text)
+
+
+def redacted(text: str, token: str | None) -> str:
+    """A text without the token.
+
+    >>> redacted("id=secret-token", "secret-token")
+    'id=***'
+    """
+    return text.replace(token, "***") if token else text
+
+
+def shortened(text: str, most: int) -> str:
+    """The beginning of a long text.
+
+    >>> shortened("abcdefgh", 6), shortened("abc", 6)
+    ('abc...', 'abc')
+    """
+    return text if len(text) <= most else f"{text[: most - 3]}..."

@@ -1,0 +1,83 @@
+"""Results of a long computation, saved in several files until they are complete."""
+
+import hashlib
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from safetensors.torch import load, save
+from torch import Tensor
+
+from marcir.files import mark_used, remove_unused, written_whole
+
+# A part is written when the last one is this old; computing one more tensor may take as long again.
+PART_SECONDS = 30.0
+
+
+class Parts:
+    """Tensors by name, in files `<name>-<checksum>.safetensors` of one folder.
+
+    The checksum covers the key and the content of a file: a damaged file, or one with another key, is removed
+    and its tensors are missing. Only one process at a time may use the same name.
+
+    Args:
+        folder: Where the files are.
+        name: How their names begin.
+        key: What the tensors are computed from.
+
+    Attributes:
+        tensors: Those of all parts, and those that were added since.
+    """
+
+    def __init__(self, folder: Path, name: str, key: str) -> None:
+        self._folder, self._name, self._key = folder, name, key
+        self._unsaved: dict[str, Tensor] = {}
+        self._saved_at = time.monotonic()
+        self.tensors = self._load()
+
+    def add(self, name: str, tensor: Tensor) -> None:
+        """Add a tensor; save all that are not saved yet where the last part is old enough.
+
+        Raises:
+            ConfigError: Where they cannot be written.
+        """
+        self.tensors[name] = self._unsaved[name] = tensor
+        if time.monotonic() - self._saved_at >= PART_SECONDS:
+            self.save(self._unsaved)
+            self._unsaved, self._saved_at = {}, time.monotonic()
+
+    def save(self, tensors: Mapping[str, Tensor]) -> None:
+        """Add tensors as one part, which is written at once: completely or not at all.
+
+        Raises:
+            ConfigError: Where it cannot be written.
+        """
+        content = save(dict(tensors))
+        with written_whole(self._path(content)) as temporary:
+            temporary.write_bytes(content)
+        self.tensors |= tensors
+
+    def _load(self) -> dict[str, Tensor]:
+        found: dict[str, Tensor] = {}
+        for path in sorted(self._folder.glob(f"{self._name}-*")):
+            with suppress(OSError):
+                content = path.read_bytes()
+                if path == self._path(content):
+                    found |= load(content)
+                    mark_used(path)
+                else:
+                    path.unlink()
+        return found
+
+    def _path(self, content: bytes) -> Path:
+        checksum = hashlib.sha256(self._key.encode() + b"\0" + content).hexdigest()[:16]
+        return self._folder / f"{self._name}-{checksum}.safetensors"
+
+
+def remove_parts(folder: Path, name: str) -> None:
+    """Remove parts whose names begin so, their temporary files, and parts that were not used for 30 days."""
+    for path in (*folder.glob(f"{name}-*"), *folder.glob(f".{name}-*")):
+        with suppress(OSError):
+            path.unlink()
+    remove_unused(folder)

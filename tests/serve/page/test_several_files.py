@@ -1,0 +1,33 @@
+"""Several files at once, of which some are no images."""
+
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import expect
+
+from serve.page.browsing import Visit
+
+pytestmark = pytest.mark.browser
+FIRST, SECOND = "images/000000.png", "images/000001.png"
+
+
+def test_of_several_files_the_bad_one_is_named_and_the_others_are_searched_with(
+    visit: Visit, tmp_path: Path
+) -> None:
+    bad = tmp_path / "words.png"
+    bad.write_text("these are words")
+    images = visit.server.images
+    visit.open().page.set_input_files("#file", [images / FIRST, bad, images / SECOND])
+    visit.until_asked(lambda asked: len(asked.get("like", [])) == 2)
+    visit.shows("/api/search", like=visit.asked["like"])
+    expect(visit.role("alert", "")).to_contain_text("The file words.png was left out: it is no JPEG")
+
+
+def test_several_files_that_are_all_bad_are_all_named(visit: Visit, tmp_path: Path) -> None:
+    bad = [tmp_path / "one.png", tmp_path / "two.png"]
+    for path in bad:
+        path.write_text("these are words")
+    visit.open().page.set_input_files("#file", bad)
+    for path in bad:
+        expect(visit.page.get_by_text(f"The file {path.name} was left out")).to_be_visible()
+    visit.shows("/api/sample", seed=0)

@@ -1,0 +1,75 @@
+"""Exports: metadata as columns and properties of their own."""
+
+import csv
+import io
+import json
+from typing import Any
+
+import pytest
+
+from marcir.serve.exports import as_csv, as_geojson
+
+
+def hit(name: str, **metadata: Any) -> dict[str, Any]:
+    return {
+        "id": name,
+        "similarity": 0.5,
+        "labels": ["tree", "grass"],
+        "width": 64,
+        "height": 32,
+        "bbox": (1.0, 2.0, 3.0, 4.0),
+        "date": "2024-05-31",
+        "metadata": metadata,
+    }
+
+
+def rows(*hits: dict[str, Any]) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(as_csv(list(hits)).decode("utf-8-sig"), newline="")))
+
+
+def properties(*hits: dict[str, Any]) -> list[dict[str, Any]]:
+    return [feature["properties"] for feature in json.loads(as_geojson(list(hits)))["features"]]
+
+
+OWN = ["id", "similarity", "labels", "width", "height", "west", "south", "east", "north", "date"]
+
+
+def test_metadata_are_columns_after_our_own_and_empty_where_an_image_has_none() -> None:
+    first, second = rows(hit("a", sensor="S2"), hit("b", note="two, words", sensor="S1"))
+    assert list(first) == [*OWN, "sensor", "note"]
+    assert (first["sensor"], first["note"]) == ("S2", "")
+    assert (second["sensor"], second["note"]) == ("S1", "two, words")
+
+
+def test_without_metadata_there_are_our_columns_alone() -> None:
+    assert list(rows(hit("a"))[0]) == OWN
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_metadata_named_as_one_of_our_columns_overwrite_nothing(name: str) -> None:
+    given = hit("a", **{name: "theirs", f"metadata.{name}": "both"})
+    (plain,), (row,) = rows(hit("a")), rows(given)
+    assert {column: row[column] for column in OWN} == plain
+    assert sorted(set(row.values()) & {"theirs", "both"}) == ["both", "theirs"]
+    (ours,), (found,) = properties(hit("a")), properties(given)
+    assert {each: found[each] for each in ours} == ours
+    assert {"theirs", "both"} <= {value for value in found.values() if isinstance(value, str)}
+
+
+def test_metadata_are_properties_of_a_feature_with_their_types() -> None:
+    (found,) = properties(hit("a", sensor="S2", cloud=0.25, bands=["B2", "B3"]))
+    assert (found["sensor"], found["cloud"], found["bands"]) == ("S2", 0.25, ["B2", "B3"])
+    assert "metadata" not in found
+
+
+def test_values_that_are_no_text_are_json_in_a_cell() -> None:
+    (row,) = rows(hit("a", bands=["B2", "B3"], cloud=0.25, night=True, nothing=None))
+    assert (row["bands"], row["cloud"], row["night"], row["nothing"]) == ('["B2", "B3"]', "0.25", "true", "")
+
+
+def test_metadata_run_nothing_in_a_spreadsheet_and_numbers_stay_numbers() -> None:
+    (row,) = rows(
+        hit("a", **{"=cmd|x": "=1+1", "height above sea": "-12.5", "slope": "+3e-2", "range": "-1-2"})
+    )
+    assert row["'=cmd|x"] == "'=1+1"
+    assert (row["height above sea"], row["slope"], row["range"]) == ("-12.5", "+3e-2", "'-1-2")
