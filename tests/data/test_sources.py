@@ -80,7 +80,7 @@ def test_new_times_alone_do_not_pack_again(archive: Archive, monkeypatch: pytest
     again = PackedImages(archive, 16)
     assert (again.path, again.checksum) == (first.path, first.checksum)
     # and the contents are not read another time
-    monkeypatch.setattr("marcir.data.packing._checksum_of_files", None)
+    monkeypatch.setattr("marcir.data.packing.checksum_of_files", None)
     assert PackedImages(archive, 16).path == first.path
 
 

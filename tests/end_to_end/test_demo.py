@@ -40,7 +40,7 @@ def test_it_shows_progress_all_along(demo: tuple[Path, str, str]) -> None:
 def test_it_leaves_a_report_an_index_and_a_picture(demo: tuple[Path, str, str]) -> None:
     out, printed, _ = demo
     assert (out / "results" / "report" / "report.html").stat().st_size > 10_000
-    assert (out / "search.png").read_bytes().startswith(b"\x89PNG")
+    assert (out / "before-and-after.png").read_bytes().startswith(b"\x89PNG")
     assert list((out / "store").glob("*.lance"))
     assert "marcir serve --store out/store --images out/archive" in printed
     assert "labels among the hits" in printed

@@ -25,7 +25,7 @@ def test_random_weights_are_hardly_above_chance(tmp_path: Path, own_cache: Path)
     train = split.positions(archive, "train")
     statistics = LabelStatistics.from_labels(archive.labels[train])
     task = Task(archive, split, open_images(archive, round(1.25 * size)), size, statistics)
-    encoder = build_untrained(EncoderConfig(), task, 0).eval()
+    encoder = build_untrained(EncoderConfig(backbone="resnet18", weights="none"), task, 0).eval()
     positions = task.positions("test")
     with torch.inference_mode():
         parts = [encoder.embed(task.images(positions[k : k + 100])) for k in range(0, 400, 100)]
