@@ -15,12 +15,11 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import torch
 
-from marcir.config import Config, DataConfig, LossConfig, TrainConfig
+from marcir.config import Config, DataConfig, EncoderConfig, LossConfig
 from marcir.stages.embed import embed_files
 from marcir.stages.index import index
 from marcir.stages.model import Model
@@ -30,6 +29,7 @@ from marcir.stages.training.checkpoint import Checkpoints
 from marcir.stages.training.examples import AugmentedImages
 from marcir.stages.training.loop import Trainer
 from marcir.stages.training.model_folder import ModelConfig, ModelFolder
+from marcir.stages.training.precision import decide_precision
 from marcir.stages.training.reporter import Reporter
 from marcir.stages.training.task import open_task
 
@@ -55,11 +55,13 @@ def main() -> None:
     arguments = parser.parse_args()
     if not ROOT.is_dir():
         sys.exit(f"{ROOT} is missing: set MARCIR_SHARED to the folder that holds data/.")
-    config = effective(
-        Config(
-            DataConfig(name="ucm", root=str(ROOT), size=arguments.size),
-            loss=LossConfig("marc-calibrated"),
-            train=replace(TrainConfig(), precision="auto"),
+    config, _ = decide_precision(
+        effective(
+            Config(
+                DataConfig(name="ucm", root=str(ROOT), size=arguments.size),
+                EncoderConfig(backbone="resnet18", weights="none"),
+                loss=LossConfig("marc-calibrated"),
+            )
         )
     )
     task, batch = open_task(config), config.train.batch_size
@@ -139,6 +141,7 @@ def main() -> None:
 
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "marcir", "train", "--data.name", "ucm", "--data.root", str(ROOT)]
+        command += ["--encoder.backbone", "resnet18", "--encoder.weights", "none"]
         command += [
             "--data.size",
             str(arguments.size),

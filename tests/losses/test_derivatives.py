@@ -107,14 +107,13 @@ def test_a_compiled_loss_is_the_same_loss(name: str, compiled_frames: Counter[st
     assert compiled_frames["ok"] > before
 
 
-# A loss over pairs, one with prototypes, and ours.
+# One is enough: the others are compared without it, and each takes 20 s.
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("g++") is None, reason="g++ is missing, which torch.compile needs")
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.usefixtures("compiled_frames")
-@pytest.mark.parametrize("name", ["mulsupcon", "lreg", "marc"])
-def test_a_loss_compiled_to_machine_code_is_the_same_loss(name: str) -> None:
-    assert_compiles(name, "inductor")
+def test_a_loss_compiled_to_machine_code_is_the_same_loss() -> None:
+    assert_compiles("marc", "inductor")
 
 
 def test_a_queue_that_comes_with_a_checkpoint_is_not_used_where_there_is_none() -> None:
