@@ -88,6 +88,7 @@ def test_every_shell_block_of_the_readme_runs_in_its_order(tmp_path: Path) -> No
         "PATH": f"{scripts}{os.pathsep}{os.environ['PATH']}",
         "MARCIR_CACHE": str(tmp_path / "cache"),
     }
+    environment.pop("OMP_NUM_THREADS", None)  # the longest test, as a user would run it: on all cores
     done = subprocess.run(
         ["/bin/bash", "-euo", "pipefail", "-c", script],
         cwd=tmp_path,

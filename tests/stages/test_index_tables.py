@@ -112,8 +112,13 @@ def test_ctrl_c_keeps_what_is_embedded_and_the_same_command_goes_on(
         return embed(self, squares)  # type: ignore[arg-type]
 
     monkeypatch.setattr(Model, "embed_squares", interrupted)
+    # Whoever runs the tests in the background may have Ctrl-C ignored.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     command = ["index", "--model", str(model), "--images", str(scenes), "--store", str(tmp_path / "store")]
-    assert main(command) == 130
+    try:
+        assert main(command) == 130
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert "stopping: 16 images are in the store. The same command goes on." in capsys.readouterr().err
     monkeypatch.undo()
     monkeypatch.setenv("MARCIR_CACHE", str(tmp_path / "cache"))

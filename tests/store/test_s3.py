@@ -18,6 +18,8 @@ from store.s3_server import moto_server, serving
 ABOUT = About("m" * 64, 4, "/archive")
 MODEL = {"config.json": b"{}", "model.safetensors": bytes(1000)}
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
@@ -40,7 +42,6 @@ def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         yield "s3://archive"
 
 
-@pytest.mark.slow
 def test_a_store_on_object_storage_does_all_that_one_in_a_folder_does(
     bucket: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -68,7 +69,6 @@ def test_a_store_on_object_storage_does_all_that_one_in_a_folder_does(
         LanceStore.create(uri, About("n" * 64, 4, "/archive"), MODEL)
 
 
-@pytest.mark.slow
 def test_a_bucket_that_is_missing_is_one_line(bucket: str) -> None:
     with pytest.raises(StoreError) as error:
         LanceStore("s3://nowhere/store").count()
