@@ -19,8 +19,10 @@ from marcir.stages.benchmarking.record import COMPARISON, Record, Results
 from marcir.stages.benchmarking.workers import Outcome, perform_all
 from marcir.stages.data import split as draw_split_file
 from marcir.stages.tables import percent
+from marcir.stages.train import effective
 from marcir.stages.training.loop import SELECTED_BY
 from marcir.stages.training.model_folder import DATA_PLACES, ModelFolder, first_difference
+from marcir.stages.training.precision import decide_precision
 from marcir.stages.training.reporter import duration
 from marcir.types import Embeddings
 
@@ -77,6 +79,8 @@ def perform_runs(runs: Iterable[Run], plan: Plan, results: Results, jobs: int, t
     missing = [record for record in records if not _is_there(record, results)]
     say(f"{len(records)} runs, {len(records) - len(missing)} of them are done")
     missing = _reused(missing, results)
+    if missing:
+        _say_precision(plan)
     first = {record.config_hash: record for record in reversed(missing)}
     failures = _train_missing(list(reversed(first.values())), results, jobs, tell)
     trained = len(first) - len(failures)
@@ -88,6 +92,13 @@ def perform_runs(runs: Iterable[Run], plan: Plan, results: Results, jobs: int, t
 def say(text: str) -> None:
     """One line on the stream for people."""
     print(text, file=sys.stderr, flush=True)
+
+
+def _say_precision(plan: Plan) -> None:
+    """What new runs compute in, and why: one line, or one per dataset where they differ."""
+    chosen = (decide_precision(effective(base))[1] for base in plan.bases)
+    for text in dict.fromkeys(map(str, chosen)):
+        say(f"new runs compute in {text}")
 
 
 def _train_missing(missing: Sequence[Record], results: Results, jobs: int, tell: bool) -> dict[str, str]:

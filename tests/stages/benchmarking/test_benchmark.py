@@ -99,6 +99,7 @@ def test_killed_half_way_it_goes_on_with_what_is_missing_and_ends_the_same(
     assert {r.config_hash for r in ours.values()} == {r.config_hash for r in theirs.values()}
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_the_runs_too_and_the_same_command_goes_on(
     plan_file: Path, cache: Path, tmp_path: Path
 ) -> None:
@@ -341,6 +342,22 @@ def test_ablations_take_over_what_was_trained_with_the_same_settings(
     assert not list((unbroken / "runs" / "anchor-frequency").glob("*"))
 
 
+def test_a_plan_says_what_its_runs_compute_in_and_why(
+    plan: dict[str, object],
+    own_cache: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    pretend_processor(monkeypatch, "illegal instruction")
+    train = {"epochs": 1, "batch_size": 20}
+    file = tmp_path / "plan.yaml"
+    file.write_text(yaml.safe_dump({**plan, "seeds": [0], "losses": ["marc"], "train": train}))
+    assert main(["benchmark", "--config", str(file), "--results", str(tmp_path / "results")]) == 0
+    why = "bfloat16 ends with an illegal instruction on this processor"
+    assert f"new runs compute in float32: {why}\n" in capsys.readouterr().err
+
+
 def test_where_all_records_are_removed_all_runs_are_done_again(
     plan: dict[str, object], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -446,6 +463,7 @@ def test_ctrl_c_reaches_every_run_at_once(plan: dict[str, object], cache: Path, 
     assert not workers_of(results)
 
 
+@pytest.mark.slow
 def test_files_of_the_users_folder_are_not_taken_for_modules(
     plan: dict[str, object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
