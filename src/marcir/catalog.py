@@ -28,6 +28,7 @@ LOSSES = {
     "marc": "marcir.losses.marc:MARCLoss",
     "wg-marc": "marcir.losses.marc:WgMARCLoss",
     "marc-calibrated": "marcir.losses.calibrated:CalibratedMARCLoss",
+    "marc-proto": "marcir.losses.marc_proto:PrototypeMARCLoss",
 }
 
 DATASETS = {

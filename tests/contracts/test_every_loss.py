@@ -37,8 +37,9 @@ TAKES_CHUNKS = {
     "marc",
     "wg-marc",
     "marc-calibrated",
+    "marc-proto",
 }
-WITH_PROTOTYPES = {"lproto", "lmsc", "l-wo-reg", "lreg"}
+WITH_PROTOTYPES = {"lproto", "lmsc", "l-wo-reg", "lreg", "marc-proto"}
 # The last label is never seen in training.
 TRAINING = torch.tensor([[1, 0, 1, 0], [1, 0, 0, 0], [0, 1, 1, 0], [1, 1, 1, 0], [0, 1, 0, 0]])
 LABELS = torch.tensor([[1, 0, 1, 0], [1, 0, 1, 0], [0, 1, 1, 0], [0, 0, 0, 0], [0, 1, 0, 1], [1, 1, 0, 1]])
@@ -70,6 +71,10 @@ def variants(name: str) -> list[dict[str, Any]]:
         "lreg": [{"tau": 0.05, "overlap_power": a} for a in (1.0, -1.0)],
         "lmsc": [{"tau": 0.05, "queue_size": 4}],
         "marc-calibrated": [{"tau": 0.05, "plr": True, "mix": mix} for mix in (0.0, 1.0)],
+        "marc-proto": [
+            {"tau": 0.05, "tau_proto": 0.05, "rarity": 50.0, "beta": 0.1},
+            {"lam": 0.0, "prototype_anchors": False},
+        ],
     }
     marc = [{"tau": 0.05, "tau_mode": "scale", "frequency": "relative"}, {"tau": 0.05, "dts": False}]
     marc += [

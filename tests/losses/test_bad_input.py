@@ -20,7 +20,7 @@ from marcir.losses import CalibratedMARCLoss, LProtoLoss, MARCLoss, MultiLabelLo
 
 D, L = 4, 3
 TRAINING = torch.tensor([[1, 0, 1], [1, 0, 0], [0, 1, 1], [0, 1, 0]])
-WITH_PROTOTYPES = ["lproto", "lmsc", "l-wo-reg", "lreg"]
+WITH_PROTOTYPES = ["lproto", "lmsc", "l-wo-reg", "lreg", "marc-proto"]
 KNOWS_ITS_LABELS = [*WITH_PROTOTYPES, "marc", "wg-marc"]
 WITH_TAU = [name for name in LOSSES if "tau" in loss_options(name)]
 
@@ -200,9 +200,9 @@ def test_embeddings_of_another_size_than_the_prototypes_are_refused(name: str, d
         make(name)(z(4, dim), y())
 
 
-@pytest.mark.parametrize("name", ["marc", "wg-marc"])
+@pytest.mark.parametrize("name", ["marc", "wg-marc", "marc-proto"])
 def test_saved_statistics_of_another_label_count_are_refused(name: str) -> None:
-    other = marcir.create_loss(name, statistics=LabelStatistics.from_labels(y(4, 5)))
+    other = marcir.create_loss(name, statistics=LabelStatistics.from_labels(y(4, 5)), embedding_dim=D)
     with pytest.raises(LabelError, match="saved label statistics are of 5 labels, this loss is of 3"):
         make(name).load_state_dict(other.state_dict())
 
@@ -266,6 +266,11 @@ def test_a_temperature_must_be_a_finite_number_above_zero(value: object, text: s
         ("marc-calibrated", {"gamma": -1}, "gamma = -1: must be 0 or more"),
         ("marc-calibrated", {"delta": math.inf}, "delta = inf: must be a finite number"),
         ("marc-calibrated", {"eps": "x"}, "eps = 'x': must be a finite number"),
+        ("marc-proto", {"lam": 1.5}, "lam = 1.5: must lie between 0 and 1"),
+        ("marc-proto", {"tau_proto": 0}, "tau_proto = 0: must be above 0"),
+        ("marc-proto", {"rarity": math.inf}, "rarity = inf: must be a finite number"),
+        ("marc-proto", {"beta": 0}, "beta = 0: must be above 0"),
+        ("marc-proto", {"prototype_anchors": "no"}, "prototype_anchors = 'no': must be True or False"),
     ],
 )
 def test_a_bad_option_is_refused_with_its_name_and_value(
@@ -293,7 +298,7 @@ def test_a_switch_is_true_or_false(option: str, value: object) -> None:
 # ---- What a loss needs ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["marc", "wg-marc"])
+@pytest.mark.parametrize("name", ["marc", "wg-marc", "marc-proto"])
 def test_missing_statistics_are_asked_for(name: str) -> None:
     with pytest.raises(ConfigError, match=f"loss '{name}' needs `statistics`"):
         marcir.create_loss(name)
@@ -304,7 +309,12 @@ def test_missing_statistics_are_asked_for_where_calibrated_marc_weighs_pairs() -
         marcir.create_loss("marc-calibrated", plr=True)
 
 
-@pytest.mark.parametrize("name", WITH_PROTOTYPES)
+def test_prototype_marc_asks_for_the_length_of_an_embedding() -> None:
+    with pytest.raises(ConfigError, match="loss 'marc-proto' needs `embedding_dim`"):
+        marcir.create_loss("marc-proto", statistics=LabelStatistics.from_labels(y()))
+
+
+@pytest.mark.parametrize("name", [name for name in WITH_PROTOTYPES if name != "marc-proto"])
 def test_the_sizes_of_prototypes_are_asked_for(name: str) -> None:
     with pytest.raises(ConfigError, match=f"loss '{name}' needs `embedding_dim`"):
         marcir.create_loss(name, num_labels=L)

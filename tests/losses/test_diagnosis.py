@@ -31,6 +31,7 @@ from paper import loops
 
 LABELS, DIMENSIONS = 6, 4
 WITHOUT_PAIRS = ["lproto", "lmsc", "oml", "l-wo-reg", "lreg"]
+WITH_PROTOTYPES = ["lproto", "lmsc", "l-wo-reg", "lreg", "marc-proto"]
 WITH_PAIRS = [name for name in LOSSES if name not in WITHOUT_PAIRS]
 WRAPPERS: dict[str, Callable[[MultiLabelLoss], MultiLabelLoss]] = {
     "memory": lambda loss: CrossBatchMemory(loss, 50),
@@ -103,8 +104,9 @@ def pair_value(name: str, one: LabelSet, other: LabelSet) -> float | None:
     if name in ("marc", "wg-marc"):
         marc = loops.Marc(train=sets_of(training_labels()))
         return marc.w(one, other) / marc.T(one, other)
-    if name == "marc-calibrated":
-        return 1 / (0.2 * math.exp(-0.5 * (1 - overlap(one, other))))
+    if name in ("marc-calibrated", "marc-proto"):
+        tau = {"marc-calibrated": 0.2, "marc-proto": 0.3}[name]
+        return 1 / (tau * math.exp(-0.5 * (1 - overlap(one, other))))
     if name == "sim-dis":
         return len(one & other) / len(one) / (1 + len(other - one)) / 0.3
     return 1 / 0.3
@@ -115,7 +117,7 @@ def is_valid(name: str, y: Labels, i: int) -> bool:
     others = [y[j] for j in range(len(y)) if j != i]
     if name == "supcon-all":
         return bool(y[i]) and y[i] in others
-    if name in ("lproto", "lmsc", "l-wo-reg", "lreg"):
+    if name in WITH_PROTOTYPES:
         return bool(y[i])
     return any(y[i] & other for other in others)
 
@@ -280,7 +282,7 @@ def test_one_image_has_no_pairs(name: str) -> None:
     assert found.cosine == found.influence == dict.fromkeys(JACCARD_BINS)
     assert math.isfinite(found.loss)
     assert math.isfinite(found.gradient_norm)
-    assert found.valid_anchors == (1 if name in ("lproto", "lmsc", "l-wo-reg", "lreg") else 0)
+    assert found.valid_anchors == (1 if name in WITH_PROTOTYPES else 0)
 
 
 @pytest.mark.parametrize("images", [1, 5])

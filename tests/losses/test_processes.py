@@ -105,6 +105,11 @@ VARIANTS: dict[str, tuple[str, dict[str, object]]] = {
     "oml label": ("oml", {"norm": "label"}),
     "marc by two": ("marc", {"chunk_size": 2}),
     "calibrated plr": ("marc-calibrated", {"plr": True}),
+    "marc-proto with light images": ("marc-proto", {"beta": 0.1, "rarity": 1.0}),
+    "marc-proto by two, images as anchors alone": (
+        "marc-proto",
+        {"chunk_size": 2, "prototype_anchors": False},
+    ),
     "lreg inside": ("lreg", {"overlap_power": -1.0}),
 }
 
@@ -139,7 +144,7 @@ def cases() -> Iterator[tuple[str, Case]]:
         yield what, Case(maker(name, **options), [BATCHES["unequal batches"]])
 
 
-WITH_PROTOTYPES = ("lproto", "lmsc", "l-wo-reg", "lreg")
+WITH_PROTOTYPES = ("lproto", "lmsc", "l-wo-reg", "lreg", "marc-proto")
 CASES = dict(cases())
 
 

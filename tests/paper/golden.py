@@ -83,6 +83,11 @@ GOLDEN: dict[tuple[str, Options], float] = {
     ("marc-calibrated", options(tau=0.2, plr=True)): 2.99809871,
     ("marc-calibrated", options(tau=0.2, plr=True, mix=0.0)): 2.91601875,
     ("marc-calibrated", options(tau=0.2, mix=1.0)): 3.08017867,
+    ("marc-proto", options()): 2.68766415,
+    ("marc-proto", options(beta=0.1)): 2.98363715,
+    ("marc-proto", options(lam=0.0)): 3.92244215,
+    ("marc-proto", options(lam=1.0)): 1.86447881,
+    ("marc-proto", options(rarity=1.0)): 2.71211865,
 }
 
 GOLDEN_WEIGHTS: dict[tuple[int, int], float] = {

@@ -603,3 +603,83 @@ def marc_calibrated(
             log = log_softmax(batch, i, {j: tau * math.exp(-delta * (1 - J[j])) for j in J})
             losses.append(-total(((1 - mix) * a[p] + mix * b[p]) * log[p] for p in P))
     return mean_of_valid(losses, z)
+
+
+# ---- Prototype MARC ------------------------------------------------------------------------------
+
+
+def log_weighted_softmax(
+    batch: Batch, i: int, T: dict[int, float], beta: dict[int, float]
+) -> dict[int, Tensor]:
+    """log q_ip, q_ia = beta_a exp(s_ia/T_ia) / sum_{b in A(i)} beta_b exp(s_ib/T_ib)."""
+    terms = {a: beta[a] * torch.exp(batch.s(i, a) / T[a]) for a in batch.others(i)}
+    return {a: torch.log(terms[a] / total(terms.values())) for a in terms}
+
+
+def marc_proto_pairs(
+    V: Batch, images: int, tau: float, delta: float, gamma: float, mix: float, beta: float
+) -> list[Tensor]:
+    """-sum_p W_ip log q_ip of every anchor with a positive; the first `images` comparisons weigh beta.
+
+    W_ip = (1 - mix) a_ip + mix b_ip; a_ip = c_ip J_ip^gamma and b_ip = |y_i n u_p|, both normalised over
+    p; c_ip = sum over shared k of 1/|P_k(i)|; T_ia = tau exp(-delta (1 - J_ia)).
+    """
+    losses = []
+    for i in range(len(V.z)):
+        positives = V.sharing(i)
+        if not positives:
+            continue
+        overlap = {j: jaccard(V.y[i], V.u[j]) for j in V.others(i)}
+        a, b = {}, {}
+        for p in positives:
+            both = V.y[i] & V.u[p]
+            a[p] = sum(1 / len(V.having(i, k)) for k in both) * overlap[p] ** gamma
+            b[p] = float(len(both))
+        log_q = log_weighted_softmax(
+            V,
+            i,
+            {j: tau * math.exp(delta * (overlap[j] - 1)) for j in overlap},
+            {j: beta if j < images else 1.0 for j in overlap},
+        )
+        W = {p: (1 - mix) * normalised(a)[p] + mix * normalised(b)[p] for p in positives}
+        losses.append(-total(W[p] * log_q[p] for p in positives))
+    return losses
+
+
+def marc_proto(
+    z: Tensor,
+    y: LabelSets,
+    prototypes: Tensor,
+    train: LabelSets,
+    tau: float = 0.3,
+    delta: float = 0.5,
+    gamma: float = 1.0,
+    mix: float = 0.5,
+    lam: float = 0.6,
+    tau_proto: float = 0.4,
+    rarity: float = 0.25,
+    beta: float = 1.0,
+    prototype_anchors: bool = True,
+    **comparison: Unpack[Comparison],
+) -> Tensor:
+    """L = (1 - lam) L_pair + lam L_proto.
+
+    L_pair: the mean of `marc_proto_pairs` over V = batch + prototypes. L_proto: the mean over labelled
+    images of -sum_k t_ik log softmax_l(z_i . c_l / tau_proto)_k, t_ik proportional to n_k^-rarity over
+    the labels k of i, n_k the number of training images with k.
+    """
+    batch = make_batch(z, y, **comparison)
+    V = with_prototypes(batch, prototypes)
+    if not prototype_anchors:
+        V = Batch(batch.z, batch.y, V.v, V.u, batch.own)
+    pair_losses = marc_proto_pairs(V, len(batch.v), tau, delta, gamma, mix, beta)
+    c = units(prototypes)
+    proto_losses = []
+    for z_i, y_i in zip(batch.z, batch.y, strict=True):
+        if y_i:
+            exps = [torch.exp(z_i @ c_l / tau_proto) for c_l in c]
+            t = normalised({k: label_count(k, train) ** -rarity for k in sorted(y_i)})
+            proto_losses.append(-total(t[k] * torch.log(exps[k] / total(exps)) for k in t))
+    pair = mean_of_valid(pair_losses, z, prototypes)
+    proto = mean_of_valid(proto_losses, z, prototypes)
+    return (1 - lam) * pair + lam * proto

@@ -24,9 +24,10 @@ LOOPS: dict[str, Callable[..., Tensor]] = {
     "marc": loops.marc,
     "wg-marc": loops.wg_marc,
     "marc-calibrated": loops.marc_calibrated,
+    "marc-proto": loops.marc_proto,
 }
-WITH_PROTOTYPES = {"lproto", "lmsc", "l-wo-reg", "lreg"}
-WITH_TRAINING = {"marc", "wg-marc", "marc-calibrated"}
+WITH_PROTOTYPES = {"lproto", "lmsc", "l-wo-reg", "lreg", "marc-proto"}
+WITH_TRAINING = {"marc", "wg-marc", "marc-calibrated", "marc-proto"}
 
 
 def loss_cases() -> list[object]:

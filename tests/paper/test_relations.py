@@ -18,6 +18,7 @@ from marcir.catalog import LOSSES
 from marcir.labels import LabelStatistics, jaccard
 from marcir.losses import MultiLabelLoss, pair_influence
 from marcir.losses.calibrated import calibrated_temperatures
+from marcir.losses.marc_proto import rare_label_targets
 from paper import golden, loops
 
 D = 4
@@ -241,12 +242,62 @@ def test_the_calibrated_temperature_rises_with_the_overlap_and_marcs_falls() -> 
     assert (T.diff() < 0).all()
 
 
+# ---- Prototype MARC ------------------------------------------------------------------------------
+
+
+def assert_equal_with_prototypes(y: Tensor, seed: int, *losses: MultiLabelLoss) -> None:
+    """The same value and the same gradients for the same prototypes."""
+    z = normal(seed, len(y), D)
+    found = []
+    for loss in losses:
+        value = loss(z, y)
+        found.append((value.detach(), *torch.autograd.grad(value, [z, *loss.parameters()])))
+    for other in found[1:]:
+        assert_equal(other, found[0])
+
+
+@EXAMPLES
+@given(y=label_matrices(least=1), seed=SEEDS, tau=TAUS)
+def test_prototype_marc_without_pairs_and_rarity_is_lproto(y: Tensor, seed: int, tau: float) -> None:
+    proto = make("marc-proto", y, lam=1.0, rarity=0.0, tau_proto=tau)
+    assert_equal_with_prototypes(y, seed, make("lproto", y, tau=tau), proto)
+
+
+@EXAMPLES
+@given(y=label_matrices(least=1), seed=SEEDS, tau=TAUS)
+def test_prototype_marc_with_all_options_at_zero_is_l_wo_reg(y: Tensor, seed: int, tau: float) -> None:
+    proto = make("marc-proto", y, tau=tau, delta=0.0, gamma=0.0, mix=0.0, lam=0.0)
+    assert_equal_with_prototypes(y, seed, make("l-wo-reg", y, tau=tau), proto)
+
+
+@EXAMPLES
+@given(y=one_label_an_image(), seed=SEEDS, tau=TAUS, gamma=st.floats(0, 3), mix=st.floats(0, 1))
+def test_the_pairs_of_prototype_marc_are_supcon_with_prototypes_where_every_image_has_one_label(
+    y: Tensor, seed: int, tau: float, gamma: float, mix: float
+) -> None:
+    loss = make("marc-proto", y, tau=tau, delta=0.0, gamma=gamma, mix=mix, lam=0.0)
+    z = normal(seed, len(y), D)
+    value = loss(z, y)
+    found = value.detach(), *torch.autograd.grad(value, [z, loss.prototypes])
+    points = torch.cat([z, loss.prototypes])
+    labels = torch.cat([y, torch.eye(y.shape[1], dtype=y.dtype)])
+    value = make("supcon-all", y, tau=tau)(points, labels)
+    assert_equal(found, (value.detach(), *torch.autograd.grad(value, [z, loss.prototypes])))
+
+
+def test_the_targets_of_prototype_marc_lean_towards_rare_labels() -> None:
+    y, n = torch.tensor([[1.0, 1, 0], [0, 0, 0]]), torch.tensor([100, 1, 5])
+    shares = [rare_label_targets(y, n, rarity)[0, 1].item() for rarity in (0.0, 0.25, 1.0)]
+    assert shares == pytest.approx([0.5, 100**0.25 / (1 + 100**0.25), 100 / 101])
+    assert rare_label_targets(y, n)[1].tolist() == [0, 0, 0]
+
+
 # ---- What holds for several losses ---------------------------------------------------------------
 
 
 @EXAMPLES
 @given(y=label_matrices(least=1), seed=SEEDS, place=st.integers(0, 4))
-@pytest.mark.parametrize("name", sorted(set(LOSSES) - {"lproto", "lmsc", "l-wo-reg", "lreg"}))
+@pytest.mark.parametrize("name", sorted(set(LOSSES) - {"lproto", "lmsc", "l-wo-reg", "lreg", "marc-proto"}))
 def test_a_label_that_nobody_has_changes_nothing(name: str, y: Tensor, seed: int, place: int) -> None:
     z = normal(seed, len(y), D)
     wider = torch.cat([y[:, :place], torch.zeros_like(y[:, :1]), y[:, place:]], 1)

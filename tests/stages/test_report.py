@@ -34,7 +34,7 @@ PUBLISHED = {
     "supcon-all": "SupCon ALL", "supcon-any": "SupCon ANY", "lbase": "LBase", "lproto": "LProto",
     "lmsc": "LMsc", "oml": "OML", "mulsupcon": "MulSupCon", "wg-mulsupcon": "Wg-MulSupCon",
     "sim-dis": "Sim-Dis", "l-wo-reg": "L-W/O-Reg", "lreg": "LReg", "marc": "MARC", "wg-marc": "Wg-MARC",
-    "marc-calibrated": "Calibrated MARC (ours)",
+    "marc-calibrated": "Calibrated MARC (ours)", "marc-proto": "Prototype MARC (ours)",
 }  # fmt: skip
 
 
@@ -176,7 +176,7 @@ def test_the_best_is_bold_the_second_underlined_and_ranks_are_means_over_columns
 def test_rows_stand_in_the_catalogs_order_after_the_references_and_ours_apart(written: Report) -> None:
     rows = rows_of(table_of(written, "ucm-comparison", "csv"))
     assert [row[""] for row in rows] == ["chance", "oracle", "untrained", *PUBLISHED.values()]
-    assert [row["group"] for row in rows] == ["references"] * 3 + ["the paper's losses"] * 13 + ["ours"]
+    assert [row["group"] for row in rows] == ["references"] * 3 + ["the paper's losses"] * 13 + ["ours"] * 2
 
 
 def test_references_are_means_over_seeds(results: Results, written: Report) -> None:
@@ -215,7 +215,7 @@ def test_the_winner_is_named_with_the_margin(results: Results, written: Report) 
         f"differ) above the next, {second}." in text
     )
     assert "Best by mean rank over the seven columns: Calibrated MARC (ours) (1.0)" in text
-    assert "14 methods, 3 seeds each, resnet18, 2 epochs, 64 pixels." in text
+    assert "15 methods, 3 seeds each, resnet18, 2 epochs, 64 pixels." in text
     assert "Mean ± sample standard deviation of 3 seeds each." in text
 
 

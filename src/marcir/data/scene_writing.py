@@ -183,6 +183,7 @@ def _pooled(out: Path, about: dict[str, int], chunks: list[range], workers: int)
         for future in as_completed(waiting):
             yield waiting[future], future.result()
     except BrokenProcessPool as error:
+        pool.shutdown(wait=True, cancel_futures=True)  # two threads that wait for one child: one sees no code
         raise DataError(
             f"{out}: while drawing, {_first_death(children)}. Start it again to go on."
         ) from error
@@ -192,8 +193,6 @@ def _pooled(out: Path, about: dict[str, int], chunks: list[range], workers: int)
 
 def _first_death(children: Sequence[BaseProcess]) -> str:
     """What ended the first process; the pool ends all others with SIGTERM."""
-    for child in children:
-        child.join(1)
     codes = [child.exitcode for child in children if child.exitcode not in (None, 0, -signal.SIGTERM)]
     return describe_exit(codes[0] or 0) if codes else "a process ended without a word"
 

@@ -8,6 +8,7 @@ from marcir.losses.lmsc import LMscLoss
 from marcir.losses.lproto import LProtoLoss
 from marcir.losses.lreg import LRegLoss, LWithoutRegLoss
 from marcir.losses.marc import MARCLoss, WgMARCLoss, pair_temperatures, pair_weights
+from marcir.losses.marc_proto import PrototypeMARCLoss
 from marcir.losses.memory import CrossBatchMemory
 from marcir.losses.mulsupcon import MulSupConLoss, WgMulSupConLoss
 from marcir.losses.oml import OMLLoss
@@ -31,6 +32,7 @@ __all__ = [
     "MultiLabelLoss",
     "OMLLoss",
     "PairLoss",
+    "PrototypeMARCLoss",
     "SimDisLoss",
     "SupConAllLoss",
     "SupConAnyLoss",

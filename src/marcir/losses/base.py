@@ -44,15 +44,18 @@ class MultiLabelLoss(nn.Module, ABC):
         with torch.autocast(device, enabled=False):
             comparison = prepare(z, y, z_other, y_other, self_index)
             self.check_sizes(comparison)
-            total, count = self.terms(comparison)
-            return mean_of_groups(total, count)
+            return self.reduce(*self.terms(comparison))
 
     @abstractmethod
     def terms(self, comparison: Comparison) -> tuple[Tensor, Tensor]:
-        """Sums and counts of the loss's groups: L = mean over groups with a count of total / count.
+        """Sums and counts of the loss's groups, from which `reduce` makes the loss.
 
-        All losses but OML have one group. (G,), (G,)
+        Most losses have one group; OML has one for each label, Prototype MARC has two. (G,), (G,)
         """
+
+    def reduce(self, total: Tensor, count: Tensor) -> Tensor:
+        """The loss from its sums and counts: the mean over groups with a count of total / count."""
+        return mean_of_groups(total, count)
 
     def valid_anchors(self, comparison: Comparison) -> Tensor:
         """Which anchors add to the loss, bool: by default the labelled ones. (B,)"""

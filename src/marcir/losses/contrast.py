@@ -6,6 +6,9 @@
 Weights and temperatures depend on label sets only. So the second sum, which pulls, is linear in the sums
 of embeddings over equal label sets and costs next to nothing; only the first, which pushes, needs every
 pair. With p the softmax, dL/ds_ia = (k_i p_ia - W_ia) / T_ia.
+
+Comparisons may have weights beta_a of their own in the softmax, beta_a exp(s_ia / T_ia): log beta_a is then
+added to the logits.
 """
 
 from collections.abc import Iterable
@@ -54,6 +57,7 @@ def contrast(
     sets: Tensor,
     tables: Iterable[PairTable],
     rows_at_once: int,
+    log_beta: Tensor | None = None,
 ) -> Tensor:
     """-sum_i sum_p W_ip log softmax_a(s_ia / T_ia)_p, with s_ia = z_i . z_a, over a != own_i.
 
@@ -67,10 +71,11 @@ def contrast(
         sets: The label set of each comparison, a column of W and T. (A,)
         tables: W and T of all anchors, in order.
         rows_at_once: Anchors of one block.
+        log_beta: Logarithm of each comparison's weight in the softmax; 0 for all by default. (A,)
     """
     wanted = (z.requires_grad, z_other.requires_grad) if torch.is_grad_enabled() else (False, False)
     value: Tensor = _Contrast.apply(  # type: ignore[no-untyped-call]
-        z, z_other, own, sets, tables, rows_at_once, wanted
+        z, z_other, own, sets, tables, rows_at_once, log_beta, wanted
     )
     return value
 
@@ -85,9 +90,10 @@ class _Contrast(torch.autograd.Function):
         sets: Tensor,
         tables: Iterable[PairTable],
         rows_at_once: int,
+        log_beta: Tensor | None,
         wanted: tuple[bool, bool],
     ) -> Tensor:
-        sums = _Sums(z, z_other, own, sets, wanted)
+        sums = _Sums(z, z_other, own, sets, log_beta, wanted)
         for table in tables:
             sums.add(table, rows_at_once)
         ctx.save_for_backward(*sums.gradients())
@@ -103,7 +109,7 @@ class _Contrast(torch.autograd.Function):
         return (
             None if grad_z is None else grad * grad_z,
             None if grad_other is None else grad * grad_other,
-            *[None] * 5,
+            *[None] * 6,
         )
 
 
@@ -111,9 +117,15 @@ class _Sums:
     """Value and gradients of one `contrast`, added up table by table."""
 
     def __init__(
-        self, z: Tensor, z_other: Tensor, own: Tensor, sets: Tensor, wanted: tuple[bool, bool]
+        self,
+        z: Tensor,
+        z_other: Tensor,
+        own: Tensor,
+        sets: Tensor,
+        log_beta: Tensor | None,
+        wanted: tuple[bool, bool],
     ) -> None:
-        self.z, self.z_other, self.sets = z, z_other, sets
+        self.z, self.z_other, self.sets, self.log_beta = z, z_other, sets, log_beta
         self.has_own, self.own = (own >= 0)[:, None], own.clamp_min(0)[:, None]  # (B, 1)
         self.value = z.new_zeros(())
         # A batch that is compared with itself has one gradient.
@@ -153,6 +165,9 @@ class _Sums:
         Q = table.W * table.inverse_T  # (U, V)
         pulled = Q @ self.z_other_sums  # (U, D)
         self.value -= torch.dot(pulled.view(-1), z_sums.view(-1))
+        if self.log_beta is not None:
+            of_sets = _sums_of_sets(self.log_beta[:, None], self.sets, len(self.z_other_sums))  # (V, 1)
+            self.value -= (table.W @ of_sets).index_select(0, table.index).sum()
         self.grad_other_sums.addmm_(Q.T, z_sums, alpha=-1)
         if same_sets:
             self.grad_other_sums.sub_(pulled)
@@ -164,6 +179,8 @@ class _Sums:
         z, own = self.z[rows], self.own[rows]  # (R, D), (R, 1)
         logits = _matrix("logits", len(z), self.z_other)  # (R, A)
         torch.mm(z, self.z_other.T, out=logits).mul_(inverse_T)
+        if self.log_beta is not None:
+            logits.add_(self.log_beta)
         own_logits = logits.gather(1, own)  # (R, 1)
         logits.scatter_(1, own, torch.where(self.has_own[rows], MASKED, own_logits))
         largest = logits.amax(1, keepdim=True)  # (R, 1)

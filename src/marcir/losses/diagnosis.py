@@ -13,6 +13,7 @@ from marcir.labels.overlap import jaccard
 from marcir.labels.sets import multi_hot
 from marcir.losses.base import MultiLabelLoss
 from marcir.losses.batch import Comparison, prepare
+from marcir.losses.marc_proto import PrototypeMARCLoss
 from marcir.losses.memory import CrossBatchMemory
 from marcir.losses.pair_loss import PairLoss
 from marcir.losses.pairs import LabelSets
@@ -92,7 +93,7 @@ def pair_influence(loss: MultiLabelLoss, y: Tensor, y_other: Tensor) -> Tensor:
     """gamma_ip = w_ip / T_ip of positive pairs, 0 elsewhere: how strongly a pair pulls.
 
     Args:
-        loss: A loss over pairs (not LProto, LMsc, OML, LReg, L-W/O-Reg).
+        loss: A loss over pairs (not LProto, LMsc, OML, LReg, L-W/O-Reg); of Prototype MARC, its pairs.
         y: Multi-hot labels of anchors. (B, L)
         y_other: Multi-hot labels of their partners. (A, L)
 
@@ -100,19 +101,20 @@ def pair_influence(loss: MultiLabelLoss, y: Tensor, y_other: Tensor) -> Tensor:
     >>> pair_influence(SupConAnyLoss(tau=0.5), torch.tensor([[1, 0]]), torch.tensor([[1, 1], [0, 1]]))
     tensor([[2., 0.]])
     """
-    loss = _innermost(loss)
-    if not isinstance(loss, PairLoss):
-        raise ConfigError(f"{type(loss).__name__} has no pair weights: it has no influence to show.")
+    pair_loss = _pair_loss(loss)
+    if pair_loss is None:
+        name = type(_innermost(loss)).__name__
+        raise ConfigError(f"{name} has no pair weights: it has no influence to show.")
     dtype = torch.promote_types(torch.as_tensor(y).dtype, torch.float32)
     y, y_other = multi_hot(y, "y").to(dtype), multi_hot(y_other, "y_other").to(dtype)
-    wanted = loss.num_labels or y.shape[1]
+    wanted = _innermost(loss).num_labels or y.shape[1]
     if y.shape[1] != wanted or y_other.shape[1] != wanted:
         raise BatchError(
             f"expected {wanted} labels, found {y.shape[1]} in y and {y_other.shape[1]} in y_other."
         )
     no_own = torch.full((len(y),), -1, device=y.device)
     with torch.autocast(y.device.type, enabled=False):
-        return loss.influence(LabelSets.of_rows(y, y_other, no_own))
+        return pair_loss.influence(LabelSets.of_rows(y, y_other, no_own))
 
 
 def _by_overlap(
@@ -120,15 +122,15 @@ def _by_overlap(
 ) -> tuple[dict[str, float | None], dict[str, float | None]]:
     """Mean cosine of all pairs, and mean influence of positive pairs, in each Jaccard bin."""
     z, y = comparison.z, comparison.y
-    inner = _innermost(loss)
+    pair_loss = _pair_loss(loss)
     cosine, influence = _BinMeans(z), _BinMeans(z)
     for rows in torch.arange(len(z), device=z.device).split(_ROWS):
         own = comparison.own[rows]
         bins = _bins_of(jaccard(y[rows], y))  # (R, B)
         bins.scatter_(1, own[:, None], len(JACCARD_BINS))  # a bin of its own, which nobody reads
         cosine.add(bins, z[rows] @ z.T)
-        if isinstance(inner, PairLoss):
-            gamma = inner.influence(LabelSets.of_rows(y[rows], y, own))
+        if pair_loss is not None:
+            gamma = pair_loss.influence(LabelSets.of_rows(y[rows], y, own))
             influence.add(bins[gamma > 0], gamma[gamma > 0])
     return cosine.means(), influence.means()
 
@@ -160,6 +162,14 @@ def _innermost(loss: MultiLabelLoss) -> MultiLabelLoss:
     while isinstance(loss, CrossBatchMemory | AcrossProcesses):
         loss = loss.loss
     return loss
+
+
+def _pair_loss(loss: MultiLabelLoss) -> PairLoss | None:
+    """The loss, or the part of it, that weighs pairs."""
+    inner = _innermost(loss)
+    if isinstance(inner, PrototypeMARCLoss):
+        return inner.pair_loss
+    return inner if isinstance(inner, PairLoss) else None
 
 
 @contextmanager

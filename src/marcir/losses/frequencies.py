@@ -59,6 +59,10 @@ class TrainingFrequencies(ElasticBuffers):
         """h(y_i). (U,)"""
         return self._scaled(self.statistics.anchor_frequency(y, self.anchor_frequency))
 
+    def of_labels(self) -> Tensor:
+        """n_k, the training images with each label; a label never seen counts as one (Reading R10). (L,)"""
+        return self._scaled(self.statistics.label_counts.clamp_min(1))
+
     def _scaled(self, counts: Tensor) -> Tensor:
         return counts / self.statistics.num_images if self.frequency == "relative" else counts
 

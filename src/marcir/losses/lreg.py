@@ -50,22 +50,6 @@ class LWithoutRegLoss(PrototypeLoss):
         """What is taken off the loss of each anchor. (B,)"""
         return 0.0
 
-    def with_prototypes(self, comparison: Comparison) -> Comparison:
-        """V: the prototypes join the anchors and the comparisons, prototype k with the label set {k}."""
-        z, y = comparison.z, comparison.y
-        c = self.unit_prototypes(z)  # (L, D)
-        labels = torch.eye(len(c), dtype=y.dtype, device=y.device)
-        place = len(comparison.z_other) + torch.arange(len(c), device=z.device)
-        rank, processes = comparison.process
-        counted = slice(rank, None, processes)
-        return Comparison(
-            z=torch.cat([z, c[counted]]),
-            y=torch.cat([y, labels[counted]]),
-            z_other=torch.cat([comparison.z_other, c]),
-            y_other=torch.cat([comparison.y_other, labels]),
-            own=torch.cat([comparison.own, place[counted]]),
-        )
-
     def weights(self, y: Tensor, y_other: Tensor, is_own: Tensor) -> Tensor:
         """w_ij, 0 for the anchor's own row. (B, A)"""
         r = self.containments(y, y_other).masked_fill(is_own, 0)  # (B, A)

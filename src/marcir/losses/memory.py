@@ -64,6 +64,10 @@ class CrossBatchMemory(MultiLabelLoss):
             self.memory.add(comparison.z_other, comparison.y_other)
         return terms
 
+    def reduce(self, total: Tensor, count: Tensor) -> Tensor:
+        """As the loss itself does."""
+        return self.loss.reduce(total, count)
+
     def valid_anchors(self, comparison: Comparison) -> Tensor:
         """The loss's own valid anchors, with more comparisons. (B,)"""
         return self.loss.valid_anchors(self._with_past(comparison))

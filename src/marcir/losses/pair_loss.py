@@ -54,14 +54,19 @@ class PairLoss(MultiLabelLoss):
         valid = torch.cat([table.count[table.index] > 0 for table in tables])  # in the tables' order
         return valid if tables.order is None else torch.empty_like(valid).index_copy_(0, tables.order, valid)
 
-    def terms(self, comparison: Comparison) -> tuple[Tensor, Tensor]:
-        """One sum over anchors and the count it is divided by."""
+    def terms(self, comparison: Comparison, log_beta: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """One sum over anchors and the count it is divided by.
+
+        Args:
+            comparison: Anchors and comparisons.
+            log_beta: Logarithm of each comparison's weight in the softmax, see `contrast`. (A,)
+        """
         tables = Tables(self, comparison)
         z, z_other, own = comparison.z, comparison.z_other, comparison.own
         if tables.order is not None:
             z, own = z[tables.order], own[tables.order]
         rows = self.chunk_size or max(_FEWEST_ROWS, _block_elements(z.device) // len(z_other))
-        value = contrast(z, z_other, own, tables.others.index, tables, rows)
+        value = contrast(z, z_other, own, tables.others.index, tables, rows, log_beta)
         return (value + tables.constant)[None], tables.count[None]
 
 

@@ -48,6 +48,10 @@ class AcrossProcesses(MultiLabelLoss):
         # The value of the sum, the gradient of this process's part times their number.
         return sums + dist.get_world_size() * (total - total.detach()), counts
 
+    def reduce(self, total: Tensor, count: Tensor) -> Tensor:
+        """As the loss itself does."""
+        return self.loss.reduce(total, count)
+
     def valid_anchors(self, comparison: Comparison) -> Tensor:
         """The valid ones among this process's anchors. (B,)"""
         return self.loss.valid_anchors(joined(comparison) if several_processes() else comparison)

@@ -1,4 +1,4 @@
-"""One learnable vector a label, and the log-probabilities that dense losses share."""
+"""One learnable vector per label, and the log-probabilities that dense losses share."""
 
 import torch
 from torch import Tensor, nn
@@ -6,7 +6,7 @@ from torch import Tensor, nn
 from marcir.checks import whole
 from marcir.errors import ConfigError
 from marcir.losses.base import MultiLabelLoss
-from marcir.losses.batch import unit_length
+from marcir.losses.batch import Comparison, unit_length
 from marcir.losses.contrast import MASKED
 
 
@@ -32,6 +32,29 @@ class PrototypeLoss(MultiLabelLoss):
     def unit_prototypes(self, z: Tensor) -> Tensor:
         """The prototypes at unit length, in the dtype of z. (L, D)"""
         return unit_length(self.prototypes.to(z.dtype))
+
+    def with_prototypes(self, comparison: Comparison, as_anchors: bool = True) -> Comparison:
+        """V: the prototypes join the comparisons, and the anchors; prototype k has the label set {k}."""
+        z, y = comparison.z, comparison.y
+        c = self.unit_prototypes(z)  # (L, D)
+        labels = torch.eye(len(c), dtype=y.dtype, device=y.device)
+        z_other = torch.cat([comparison.z_other, c])  # (A + L, D)
+        y_other = torch.cat([comparison.y_other, labels])  # (A + L, L)
+        if not as_anchors:
+            return Comparison(z, y, z_other, y_other, comparison.own)
+        place = len(comparison.z_other) + torch.arange(len(c), device=z.device)
+        rank, processes = comparison.process
+        if processes == 1 and z is comparison.z_other and y is comparison.y_other:
+            # A batch compared with itself stays one: losses over pairs are faster then.
+            return Comparison(z_other, y_other, z_other, y_other, torch.cat([comparison.own, place]))
+        counted = slice(rank, None, processes)
+        return Comparison(
+            z=torch.cat([z, c[counted]]),
+            y=torch.cat([y, labels[counted]]),
+            z_other=z_other,
+            y_other=y_other,
+            own=torch.cat([comparison.own, place[counted]]),
+        )
 
 
 def own_rows(own: Tensor, num_others: int) -> Tensor:

@@ -74,8 +74,8 @@ def perform_runs(runs: Iterable[Run], plan: Plan, results: Results, jobs: int, t
         tell: Say something after every epoch.
     """
     whole("--jobs", jobs, 1, 64)
-    splits = {base.data.name: _shared_split(base, plan.split_seed, results) for base in plan.bases}
-    records = [_with_split(run, results, splits[run.config.data.name]) for run in runs]
+    shared = {base.data.name: _shared_data(base, plan.split_seed, results) for base in plan.bases}
+    records = [_planned(run, results, shared[run.config.data.name]) for run in runs]
     missing = [record for record in records if not _is_there(record, results)]
     say(f"{len(records)} runs, {len(records) - len(missing)} of them are done")
     missing = _reused(missing, results)
@@ -122,8 +122,17 @@ def _told(outcome: Outcome, results: Results) -> str:
     return f"{name}: {SELECTED_BY} {percent(done.scores[SELECTED_BY])}, trained in {duration(done.seconds)}"
 
 
-def _shared_split(base: Config, seed: int, results: Results) -> tuple[Path, Split]:
-    """The split file of a dataset: the one that is given or there already, or a new one."""
+@dataclass(frozen=True)
+class _SharedData:
+    """What all runs on a dataset share: the split, its file, and the side of the archive's first image."""
+
+    path: Path
+    split: Split
+    image_side: int
+
+
+def _shared_data(base: Config, seed: int, results: Results) -> _SharedData:
+    """The split of a dataset: the one that is given or there already, or a new one."""
     data = base.data
     if data.root is None and data.name == "scenes":
         say(f"the scenes are in {cache_folder() / 'scenes'}")
@@ -148,14 +157,14 @@ def _shared_split(base: Config, seed: int, results: Results) -> tuple[Path, Spli
         raise ConfigError(
             f"{path} was drawn with split_seed {split.seed}, now it is {seed}. Use another results folder."
         )
-    return path, split
+    return _SharedData(path, split, min(archive.read(0).shape[:2]))
 
 
-def _with_split(run: Run, results: Results, split: tuple[Path, Split]) -> Record:
-    path, drawn = split
-    data = replace(run.config.data, split=str(path))
+def _planned(run: Run, results: Results, shared: _SharedData) -> Record:
+    data = replace(run.config.data, split=str(shared.path))
     run = replace(run, config=replace(run.config, data=data))
-    return planned(run, drawn.checksum, _begun(run, results))
+    record = planned(run, shared.split.checksum, _begun(run, results))
+    return replace(record, image_side=shared.image_side)
 
 
 def _begun(run: Run, results: Results) -> Config | None:

@@ -154,6 +154,7 @@ def test_studies_have_the_grids_that_were_set(tmp_path: Path) -> None:
         "views": 6,
         "embedding": 6,
         "calibrated": 22,
+        "marc-proto": 31,
     }
 
 

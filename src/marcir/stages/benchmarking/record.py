@@ -42,6 +42,7 @@ class Record:
         scores: On the test images, query by query and label by label.
         references: Columns of chance, oracle and untrained; of the last also `tail`.
         labels: Labels of the test images, by the order of the scores' ids.
+        image_side: Shorter side of the archive's images in pixels, by the first of them; None if unknown.
     """
 
     study: str
@@ -63,6 +64,7 @@ class Record:
     scores: Scores | None = None
     references: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     labels: tuple[tuple[str, ...], ...] = ()
+    image_side: int | None = None
 
     @property
     def name(self) -> str:

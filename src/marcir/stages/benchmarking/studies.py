@@ -18,8 +18,8 @@ ANNEALS = (0.01, 0.05, 0.1)
 RATES = (0.1, 0.01, 0.001)
 SCHEDULES = ("restarts", "step", "cosine")
 MARCS = ("marc", "wg-marc")
-OURS = "marc-calibrated"
-COMPARED = ("mulsupcon", "marc", OURS)
+OURS = ("marc-calibrated", "marc-proto")
+COMPARED = ("mulsupcon", "marc", "marc-calibrated")
 # One setting of calibrated MARC at a time, the others as they are.
 CALIBRATED: dict[str, tuple[Any, ...]] = {
     "tau": (0.1, 0.15, 0.2, 0.25, 0.3, 0.4),
@@ -27,6 +27,17 @@ CALIBRATED: dict[str, tuple[Any, ...]] = {
     "gamma": (0.0, 0.5, 1.0, 2.0),
     "mix": (0.0, 0.25, 0.5, 0.75, 1.0),
     "plr": (False, True),
+}
+# The same for Prototype MARC.
+PROTOTYPE: dict[str, tuple[Any, ...]] = {
+    "lam": (0.0, 0.3, 0.4, 0.5, 0.6, 0.7, 0.85, 1.0),
+    "rarity": (0.0, 0.25, 0.5, 1.0),
+    "tau": (0.2, 0.3, 0.4),
+    "tau_proto": (0.2, 0.3, 0.4, 0.5),
+    "beta": (0.1, 0.3, 1.0),
+    "mix": (0.0, 0.5, 1.0),
+    "delta": (0.0, 0.25, 0.5, 1.0),
+    "prototype_anchors": (True, False),
 }
 
 
@@ -108,7 +119,7 @@ def _temperatures() -> Iterator[Variant]:
         if loss in MARCS:
             yield from _options([loss], "tau", TAUS, tau_mode="scale")
             yield Variant(loss, {"tau_mode": "direct"})
-        elif loss != OURS and "tau" in loss_options(loss):
+        elif loss not in OURS and "tau" in loss_options(loss):
             yield from _options([loss], "tau", TAUS)
     yield from _options(["oml"], "anneal", ANNEALS)
 
@@ -129,9 +140,9 @@ def _embeddings() -> Iterator[Variant]:
         yield Variant(loss, {"embedding": layer}, encoder={"embedding": layer})
 
 
-def _calibrated() -> Iterator[Variant]:
-    for option, values in CALIBRATED.items():
-        yield from _options([OURS], option, values)
+def _one_at_a_time(loss: str, options: Mapping[str, tuple[Any, ...]]) -> Iterator[Variant]:
+    for option, values in options.items():
+        yield from _options([loss], option, values)
 
 
 STUDIES: dict[str, Study] = {
@@ -162,5 +173,10 @@ STUDIES: dict[str, Study] = {
     ),
     "views": Study("one or two augmented versions in a batch", lambda: _training(COMPARED, "views", (1, 2))),
     "embedding": Study("which layer is compared", _embeddings, unfrozen=True),
-    "calibrated": Study("calibrated MARC, one option at a time", _calibrated),
+    "calibrated": Study(
+        "calibrated MARC, one option at a time", lambda: _one_at_a_time("marc-calibrated", CALIBRATED)
+    ),
+    "marc-proto": Study(
+        "Prototype MARC, one option at a time", lambda: _one_at_a_time("marc-proto", PROTOTYPE)
+    ),
 }

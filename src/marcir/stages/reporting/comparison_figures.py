@@ -17,7 +17,7 @@ from marcir.stages.benchmarking.record import Record, Results
 from marcir.stages.reporting.ablation_figures import means_of, sds_of
 from marcir.stages.reporting.comparison import mean_ranks, reference
 from marcir.stages.reporting.document import Block, Figure, Sentences
-from marcir.stages.reporting.names import BASELINES, OF_INTEREST, dataset_name
+from marcir.stages.reporting.names import BASELINES, OF_INTEREST, OURS, dataset_name
 from marcir.stages.reporting.runs import Row, Study
 
 UNTRAINED = "untrained"
@@ -77,7 +77,7 @@ def looked_at(study: Study) -> list[Row]:
     baselines = [row for loss in BASELINES if (row := study.row(loss)) is not None]
     ranks = mean_ranks(baselines)
     best = [row for row, rank in zip(baselines, ranks, strict=True) if rank == min(ranks)][:1]
-    return best + [row for method in ("marc", "marc-calibrated") if (row := study.row(method)) is not None]
+    return best + [row for method in ("marc", *OURS) if (row := study.row(method)) is not None]
 
 
 def vectors_of(results: Results, record: Record) -> np.ndarray | None:

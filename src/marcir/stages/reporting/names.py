@@ -18,11 +18,11 @@ PUBLISHED = {
     "marc": "MARC",
     "wg-marc": "Wg-MARC",
 }
-OURS = {"marc-calibrated": "Calibrated MARC (ours)"}
+OURS = {"marc-calibrated": "Calibrated MARC (ours)", "marc-proto": "Prototype MARC (ours)"}
 MARC_FAMILY = ("marc", "wg-marc")
 BASELINES = tuple(loss for loss in PUBLISHED if loss not in MARC_FAMILY)
 # Whose results the report is about, and what they are held against.
-OF_INTEREST = (*MARC_FAMILY, "marc-calibrated")
+OF_INTEREST = (*MARC_FAMILY, *OURS)
 REFERENCES = ("chance", "oracle", "untrained")
 
 PAPER, OWN, TITLED = "the paper's losses", "ours", "other settings"

@@ -10,7 +10,7 @@ from scipy.special import stdtr
 from marcir.catalog import METRICS
 from marcir.metrics.comparison import ColumnComparison, compare_scores
 from marcir.metrics.scores import Scores
-from marcir.stages.reporting.names import BASELINES, OF_INTEREST
+from marcir.stages.reporting.names import BASELINES, OF_INTEREST, OURS
 from marcir.stages.reporting.runs import Row, Study
 from marcir.stages.reporting.table import Cell, Line, Table, number_cell
 
@@ -116,9 +116,10 @@ def contests(study: Study) -> list[Contest]:
         _contest(row, _BEST, {name: best_of(baselines, name, row) for name in METRICS})
         for row in rows.values()
     ]
-    if "marc" in rows and "marc-calibrated" in rows:
-        against = dict.fromkeys(METRICS, rows["marc"])
-        found.append(_contest(rows["marc-calibrated"], rows["marc"].name, against))
+    for loss in OURS:
+        if "marc" in rows and loss in rows:
+            against = dict.fromkeys(METRICS, rows["marc"])
+            found.append(_contest(rows[loss], rows["marc"].name, against))
     return [contest for contest in found if contest.matches]
 
 
