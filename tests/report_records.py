@@ -72,6 +72,7 @@ def made_record(
         "split_checksum": "a" * 64,
         "seconds": 100.0 + seed,
         "loss_milliseconds": 2.0 + list(LOSSES).index(loss) / 10,
+        "timed_idle": True,
         "best_epoch": 2,
         "validation": {name: value - 0.01 for name, value in scores.items()},
         "versions": {"marcir": "0.1.0", "torch": "2.0"},

@@ -247,7 +247,7 @@ def _search(parser: Parser, arguments: Sequence[str]) -> None:
     parser.add_argument("--k", type=int, default=10, help="how many (default 10)")
     parser.add_argument("--min-similarity", type=float, help="least cosine with the query, -1 to 1")
     parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.add_argument("--sheet", metavar="PNG", help="draw the query and the first 100 hits")
+    parser.add_argument("--sheet", metavar="FILE", help="draw query and first 100 hits (.png, .pdf, .svg)")
     options = parser.parse(arguments)
     ways = [options.image, options.id, options.like, options.by_labels]
     if sum(way is not None for way in ways) != 1:
@@ -256,8 +256,8 @@ def _search(parser: Parser, arguments: Sequence[str]) -> None:
         parser.error("--unlike goes with --like")
     if options.labels_from and not options.by_labels:
         parser.error("--labels-from goes with --by-labels")
-    if options.sheet is not None and Path(options.sheet).suffix.lower() != ".png":
-        parser.error(f"--sheet {options.sheet}: the picture is a PNG file. Use a name that ends in .png")
+    if options.sheet is not None and Path(options.sheet).suffix.lower() not in (".png", ".pdf", ".svg"):
+        parser.error(f"--sheet {options.sheet}: use a name that ends in .png, .pdf or .svg")
     asked_with = (options.image, *(options.like or ()), *(options.unlike or ()))
     if options.sheet is not None and any(_is_same_file(options.sheet, file) for file in asked_with):
         parser.error(f"--sheet {options.sheet}: this is an image of the query. Use another name")

@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from matplotlib.axes import Axes
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
@@ -27,6 +29,7 @@ from marcir.figures.retrieval_sheet import (
     MISS,
     PARTIAL,
     QUERY,
+    SIZE,
     SheetHit,
     SheetRow,
     draw_retrieval_sheet,
@@ -35,7 +38,7 @@ from marcir.figures.retrieval_sheet import (
 )
 from marcir.figures.series import GREY as REFERENCE_GREY
 from marcir.figures.series import series_styles
-from marcir.figures.texts import shortened
+from marcir.figures.texts import fitted, shortened, text_width
 
 # With what matplotlib would take for a hidden name or a formula, and one that is too long.
 MODELS = [*(f"model-{number}" for number in range(11)), "_hidden", "a$b$", "contrastive " * 5]
@@ -160,9 +163,9 @@ def test_the_sheet_shows_frame_mark_and_values_of_each_hit(tmp_path: Path, seen:
         assert found.meaning in words
     captions = [word for word in words if word.startswith("cos")]
     assert captions == [
-        "cos 0.500  J 0.800\nsea",
-        "cos 0.500  J 0.600\nsea",
-        "cos 0.500  J 0.000\nno shared label",
+        "cos 0.50  J 0.80\nsea",
+        "cos 0.50  J 0.60\nsea",
+        "cos 0.50  J 0.00\nno shared label",
     ]
 
 
@@ -239,12 +242,21 @@ def test_shortened_text_keeps_both_ends_and_fits(letters: int) -> None:
 @pytest.mark.parametrize("most", [1, 2, 3])
 def test_label_lines_fit_and_count_what_they_leave_out(most: int) -> None:
     names = ["road", "x" * 50, "bare soil", "water", "trees", "buildings", "cars"]
-    lines = label_lines(names, 20, most)
+    lines = label_lines(names, 1.1, most)
     assert len(lines) <= most
-    assert max(map(len, lines)) <= 20
+    assert max(text_width(line, SIZE) for line in lines) <= 1.1
     shown = len(" ".join(lines).split(", ")) - 1
     assert lines[-1].endswith(f"+{len(names) - shown} more")
-    assert label_lines([], 20, most) == []
+    assert label_lines([], 1.1, most) == []
+
+
+@settings(max_examples=40)
+@given(
+    text=st.text(st.characters(codec="latin-1", exclude_categories=["C"]), max_size=60),
+    width=st.floats(0.4, 2),
+)
+def test_fitted_text_is_not_wider_than_its_room(text: str, width: float) -> None:
+    assert text_width(fitted(text, width, SIZE), SIZE) <= width
 
 
 # Curves and bars

@@ -332,24 +332,34 @@ def test_a_picture_of_another_format_is_refused_before_anything_is_searched(
 ) -> None:
     path = str(tmp_path / name) if name else ""
     line = refusal(capsys, "--store", tmp_path / "nowhere", "--id", FIRST, "--sheet", path)
-    assert line.startswith(
-        f"marcir search: --sheet {path}: the picture is a PNG file. Use a name that ends in "
-    )
+    assert line.startswith(f"marcir search: --sheet {path}: use a name that ends in .png, .pdf or .svg. ")
     from marcir.stages.search_sheet import draw_answer
 
-    with pytest.raises(ConfigError, match="the picture is a PNG file"):
+    with pytest.raises(ConfigError, match="Use a name that ends in"):
         draw_answer(archive, archive.by_id(FIRST), path, query=FIRST)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_many_hits_are_drawn_in_rows(capsys: pytest.CaptureFixture[str], store: Path, tmp_path: Path) -> None:
     sizes = {}
-    for k in (2, 5, 6, 24):
+    for k in (2, 7, 8, 24):
         searched(capsys, store, "--id", FIRST, "--k", k, "--sheet", tmp_path / "hits.png")
         with Image.open(tmp_path / "hits.png") as picture:
             sizes[k] = picture.size
-    assert sizes[2][0] < sizes[5][0] == sizes[6][0] == sizes[24][0] < 1400
-    assert sizes[5][1] < sizes[6][1] < sizes[24][1] < 1700
+    assert sizes[2][0] < sizes[7][0] == sizes[8][0] == sizes[24][0] < 1900
+    assert sizes[7][1] < sizes[8][1] < sizes[24][1] < 1400
+
+
+@pytest.mark.parametrize(("ending", "start"), [("pdf", b"%PDF-"), ("SVG", b"<?xml")])
+def test_a_picture_has_the_format_of_its_name(
+    capsys: pytest.CaptureFixture[str], store: Path, tmp_path: Path, ending: str, start: bytes
+) -> None:
+    path = tmp_path / f"hits.{ending}"
+    searched(capsys, store, "--id", FIRST, "--k", 2, "--sheet", path)
+    content = path.read_bytes()
+    assert content.startswith(start)
+    searched(capsys, store, "--id", FIRST, "--k", 2, "--sheet", path)
+    assert path.read_bytes() == content  # no date, no random names
 
 
 def test_the_examples_are_drawn(

@@ -1,30 +1,69 @@
-"""The one way figures are begun and saved."""
+"""How figures are created and saved: as PNG, PDF or SVG."""
 
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from marcir.errors import needs
+from marcir.errors import ConfigError, needs
+from marcir.figures.texts import missing_glyphs_as_boxes
 from marcir.files import written_whole
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+# Format of a file ending, and metadata without a date: the same figure is the same file.
+FORMATS: dict[str, dict[str, Any]] = {
+    ".png": {"format": "png"},
+    ".pdf": {"format": "pdf", "metadata": {"CreationDate": None}},
+    ".svg": {"format": "svg", "metadata": {"Date": None}},
+}
+_RC: dict[Any, Any] = {"svg.hashsalt": "marcir", "pdf.fonttype": 42}
+_copies: ContextVar[tuple[str, ...]] = ContextVar("copies", default=())
+
+
 @contextmanager
-def figure(path: str | Path, width: float, height: float) -> Iterator["Figure"]:
-    """A figure of so many inches, saved as PNG when the block ends; needs no screen.
+def vector_copies() -> Iterator[None]:
+    """Save every figure of the block as PDF and SVG, too, beside the file that it is drawn into."""
+    token = _copies.set((".pdf", ".svg"))
+    try:
+        yield
+    finally:
+        _copies.reset(token)
+
+
+def figure_path(path: str | Path) -> Path:
+    """The path, if its ending names a format of figures.
 
     Raises:
+        ConfigError: For another ending.
+
+    >>> figure_path("hits.PDF").name
+    'hits.PDF'
+    """
+    if Path(path).suffix.lower() not in FORMATS:
+        raise ConfigError(f"{path}: not a figure. Use a name that ends in .png, .pdf or .svg.")
+    return Path(path)
+
+
+@contextmanager
+def figure(path: str | Path, width: float, height: float) -> Iterator["Figure"]:
+    """A figure of so many inches, saved when the block ends, in the format of the path's ending.
+
+    Needs no screen.
+
+    Raises:
+        ConfigError: For an ending other than .png, .pdf and .svg.
         DependencyError: Where matplotlib is not installed.
     """
-    with needs("bench"):
+    with needs("train"):
+        from matplotlib import rc_context
         from matplotlib.figure import Figure
+    path = figure_path(path)
     drawn = Figure(figsize=(width, height), layout="constrained")
     yield drawn
-    with written_whole(Path(path)) as temporary, warnings.catch_warnings():
-        # A script that the font lacks is drawn as boxes.
-        warnings.filterwarnings("ignore", "Glyph .* missing from font", UserWarning)
-        drawn.savefig(temporary, dpi=120, format="png")
+    for each in (path, *(path.with_suffix(ending) for ending in _copies.get())):
+        with written_whole(each) as temporary, missing_glyphs_as_boxes(), rc_context(_RC):
+            drawn.savefig(temporary, dpi=120, **FORMATS[each.suffix.lower()])

@@ -37,12 +37,12 @@ def draw_cooccurrence(counts: np.ndarray, names: Sequence[str], path: str | Path
     side = min(max(4.0, _LABEL * len(names) + 2.0), _LARGEST)
     with figure(path, side + 1.2, side) as drawn:
         axes = drawn.subplots()
-        image = axes.imshow(shares, cmap="viridis", vmin=0, vmax=1, interpolation="nearest")
+        image = axes.imshow(100 * shares, cmap="viridis", vmin=0, vmax=100, interpolation="nearest")
         _name_ticks(axes, names, own, room=72 * (side - 2) / len(names))
         if len(names) <= _NUMBERED:
             _write_numbers(axes, shares, counts)
         axes.set_title("Of the images with the row's label, % that also have the column's", fontsize=10)
-        drawn.colorbar(image, shrink=0.8)
+        drawn.colorbar(image, shrink=0.8, format="%g %%")
 
 
 def _name_ticks(axes: "Axes", names: Sequence[str], own: np.ndarray, room: float) -> None:

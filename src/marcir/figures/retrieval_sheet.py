@@ -11,7 +11,7 @@ from marcir.checks import fraction
 from marcir.errors import ConfigError
 from marcir.figures.canvas import figure
 from marcir.figures.samples import displayable
-from marcir.figures.texts import shortened, unmarked
+from marcir.figures.texts import fitted, text_width, unmarked
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -19,10 +19,11 @@ if TYPE_CHECKING:
 SIDE, PITCH = 1.6, 1.86  # inches: an image's box, and the step to the next column
 ROW, CAPTION = 2.56, 0.32  # inches: the step to the next row, and what stands above its images
 MARGIN = 0.18  # inches: the outer edge
-LETTERS = 28  # of FONT in one column: 28 x 0.602 x 7 points = 1.64 inches
+TEXT = 1.58  # inches: the most that a line of text takes, a little less than an image
+SIZE = 7  # points of the texts
 LONGEST_SIDE = 512  # pixels of an image that are drawn; a box has 192
-FONT = "DejaVu Sans Mono"  # one width for all letters: text cut to LETTERS never meets the next column
 MARK_SIZE = 10
+COLUMNS = 8  # images side by side
 
 
 @dataclass(frozen=True)
@@ -116,21 +117,23 @@ def verdict(overlap: float | None) -> Verdict:
     return PARTIAL if J > 0 else MISS
 
 
-def label_lines(names: Sequence[str], letters: int, most: int) -> list[str]:
-    """Label names on at most so many lines; those without room are counted in the last one.
+def label_lines(names: Sequence[str], width: float, most: int) -> list[str]:
+    """Label names on at most so many lines of so many inches; those without room are counted in the last.
 
-    >>> label_lines(["bare soil", "buildings", "cars", "pavement"], letters=20, most=2)
-    ['bare soil,', 'buildings, +2 more']
+    >>> label_lines(["bare soil", "buildings", "cars", "pavement"], width=0.95, most=2)
+    ['bare soil, buildings,', 'cars, pavement']
+    >>> label_lines(["bare soil", "buildings", "cars", "pavement"], width=0.95, most=1)
+    ['bare soil, +3 more']
     """
-    lines = _packed(names, letters)
+    lines = _packed(names, width)
     kept = len(names)
     while len(lines) > most and kept:
         kept -= 1
-        lines = _packed([*names[:kept], f"+{len(names) - kept} more"], letters)
+        lines = _packed([*names[:kept], f"+{len(names) - kept} more"], width)
     return lines
 
 
-def draw_retrieval_sheet(rows: Sequence[SheetRow], path: str | Path, columns: int | None = None) -> None:
+def draw_retrieval_sheet(rows: Sequence[SheetRow], path: str | Path, columns: int = COLUMNS) -> None:
     """One row per query: the query at left, then its hits in order, framed and marked by their overlap.
 
     Over a hit stand its rank, its mark and its title; under it the cosine, J, and the labels it shares
@@ -138,16 +141,15 @@ def draw_retrieval_sheet(rows: Sequence[SheetRow], path: str | Path, columns: in
 
     Args:
         rows: Queries and their hits; the rows may differ in length.
-        path: Where the PNG goes.
-        columns: Images side by side; a row with more of them continues below. None: all of them.
+        path: Where the figure goes.
+        columns: Images side by side; a row with more of them continues below.
 
     Raises:
         ConfigError: Without queries or hits, or where an image or an overlap cannot be drawn.
     """
     _check(rows)
     cells = [list(_cells(row)) for row in rows]
-    widest = max(map(len, cells))
-    columns = widest if columns is None else min(widest, columns)
+    columns = min(max(map(len, cells)), columns)
     lines = [row[start : start + columns] for row in cells for start in range(0, len(row), columns)]
     width = 2 * MARGIN + PITCH * columns - (PITCH - SIDE)
     header = MARGIN + 0.2 * _legend_lines(width) + 0.06
@@ -179,11 +181,12 @@ def _check(rows: Sequence[SheetRow]) -> None:
                 )
 
 
-def _packed(names: Sequence[str], letters: int) -> list[str]:
+def _packed(names: Sequence[str], width: float) -> list[str]:
     lines: list[str] = []
     for position, name in enumerate(names):
-        word = shortened(name, letters - 1) + ("," if position < len(names) - 1 else "")
-        if lines and len(lines[-1]) + 1 + len(word) <= letters:
+        comma = "," if position < len(names) - 1 else ""
+        word = fitted(name, width - text_width(comma, SIZE), SIZE) + comma
+        if lines and text_width(f"{lines[-1]} {word}", SIZE) <= width:
             lines[-1] += f" {word}"
         else:
             lines.append(word)
@@ -204,12 +207,12 @@ class _Cell:
 def _cells(row: SheetRow) -> Iterator[_Cell]:
     queries: list[SheetRow | SheetExample] = [row, *row.examples]
     for query in queries:
-        labels = label_lines(query.labels, LETTERS, most=4) or ["no label"]
+        labels = label_lines(query.labels, TEXT, most=4) or ["no label"]
         yield _Cell(query.image, QUERY, query.heading, query.title, labels)
     for rank, hit in enumerate(row.hits, start=1):
         judged = verdict(hit.overlap)
-        shared = label_lines(hit.shared, LETTERS, most=3) or ([MISS.meaning] if judged is MISS else [])
-        values = f"cos {hit.similarity:.3f}" + ("" if hit.overlap is None else f"  J {hit.overlap:.3f}")
+        shared = label_lines(hit.shared, TEXT, most=3) or ([MISS.meaning] if judged is MISS else [])
+        values = f"cos {hit.similarity:.2f}" + ("" if hit.overlap is None else f"  J {hit.overlap:.2f}")
         yield _Cell(hit.image, judged, str(rank), hit.title, [values, *shared])
 
 
@@ -219,14 +222,14 @@ def _draw_cell(axes: "Axes", place: tuple[int, float], cell: _Cell) -> None:
     left, upper = MARGIN + PITCH * column, top + CAPTION
     _write(axes, left, upper - 0.17, cell.heading, va="baseline")
     _write(axes, left + SIDE, upper - 0.18, cell.judged.mark, va="baseline", ha="right", size=MARK_SIZE)
-    _write(axes, left, upper - 0.06, shortened(cell.title, LETTERS), va="baseline")
+    _write(axes, left, upper - 0.06, fitted(cell.title, TEXT, SIZE), va="baseline")
     _draw_image(axes, cell.image, left, upper)
     _draw_frame(axes, left, upper, SIDE, SIDE, cell.judged)
     _write(axes, left, upper + SIDE + 0.06, "\n".join(cell.below), va="top", linespacing=1.2)
 
 
 def _write(axes: "Axes", x: float, y: float, text: str, **look: Any) -> None:
-    axes.text(x, y, unmarked(text), **{"family": FONT, "size": 7, **look})
+    axes.text(x, y, unmarked(text), **{"size": SIZE, **look})
 
 
 def _draw_image(axes: "Axes", image: np.ndarray, left: float, upper: float) -> None:
@@ -265,4 +268,4 @@ def _draw_legend(axes: "Axes", width: float) -> None:
         left, upper = MARGIN + PITCH * (place % columns), MARGIN + 0.2 * (place // columns)
         _draw_frame(axes, left, upper, 0.22, 0.12, judged)
         _write(axes, left + 0.32, upper + 0.1, judged.mark, va="baseline", size=MARK_SIZE)
-        _write(axes, left + (0.54 if judged.mark else 0.32), upper + 0.09, judged.meaning, va="baseline")
+        _write(axes, left + (0.6 if judged.mark else 0.32), upper + 0.09, judged.meaning, va="baseline")

@@ -1,4 +1,17 @@
-"""Texts of figures, cut to their room."""
+"""Texts of figures, cut to the space they have."""
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+
+
+@contextmanager
+def missing_glyphs_as_boxes() -> Iterator[None]:
+    """No warning for a script that the font lacks: it is drawn as boxes."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing from font", UserWarning)
+        yield
 
 
 def shortened(text: str, letters: int) -> str:
@@ -12,6 +25,32 @@ def shortened(text: str, letters: int) -> str:
         return line
     end = letters // 2
     return f"{line[: letters - end - 1]}…{line[len(line) - end :]}"
+
+
+@lru_cache(maxsize=4096)
+def text_width(text: str, size: float) -> float:
+    """Width of a line of text in inches, in the font of all figures."""
+    from matplotlib.font_manager import FontProperties
+    from matplotlib.textpath import text_to_path
+
+    with missing_glyphs_as_boxes():
+        width: float = text_to_path.get_text_width_height_descent(text, FontProperties(size=size), False)[0]
+    return width / 72
+
+
+def fitted(text: str, width: float, size: float) -> str:
+    """Text on one line that is at most `width` inches wide; what is too long loses its middle."""
+    line = " ".join(text.split())
+    if text_width(line, size) <= width:
+        return line
+    least, most = 1, len(line) - 1  # letters that certainly fit, and the most that may
+    while least < most:
+        letters = (least + most + 1) // 2
+        if text_width(shortened(line, letters), size) <= width:
+            least = letters
+        else:
+            most = letters - 1
+    return shortened(line, least)
 
 
 def unmarked(text: str) -> str:

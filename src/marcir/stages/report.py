@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from marcir.errors import DataError
+from marcir.figures.canvas import vector_copies
 from marcir.files import written_whole
 from marcir.stages.benchmarking.record import COMPARISON, Results
 from marcir.stages.reporting.ablation import ablation_table, study_title
@@ -14,7 +15,6 @@ from marcir.stages.reporting.archive_figures import draw_archive
 from marcir.stages.reporting.comparison import brief_table, comparison_table, failures
 from marcir.stages.reporting.comparison_figures import draw_comparison, draw_maps
 from marcir.stages.reporting.document import Block, Figure, Heading, Sentences
-from marcir.stages.reporting.names import dataset_name
 from marcir.stages.reporting.page import page
 from marcir.stages.reporting.paper import paper_ablation, paper_table
 from marcir.stages.reporting.runs import Study, studies
@@ -30,7 +30,7 @@ class Report:
     Attributes:
         page: The HTML file.
         tables: Markdown, LaTeX and CSV files.
-        figures: PNG files.
+        figures: PNG files; beside each there is a PDF and an SVG file.
         comparisons: The comparison of each dataset, for a terminal.
     """
 
@@ -47,7 +47,7 @@ class Report:
                 *shown,
                 f"{self.page}: the whole report in one file",
                 f"{folder / 'tables'}: {len(self.tables) // 3} tables as Markdown, LaTeX and CSV",
-                f"{folder / 'figures'}: {len(self.figures)} figures",
+                f"{folder / 'figures'}: {len(self.figures)} figures as PNG, PDF and SVG",
             ]
         )
 
@@ -73,9 +73,10 @@ def report(results: str | Path, out: str | Path | None = None) -> Report:
     found = studies(records)
     blocks: list[Block] = [Heading("In short")]
     chapters: list[Block] = []
-    for dataset, own in found.items():
-        short, chapter = _dataset(dataset, own, folder, out / "figures")
-        blocks += [Heading(dataset_name(dataset), 3), *short]
+    for own in found.values():
+        with vector_copies():
+            short, chapter = _dataset(own, folder, out / "figures")
+        blocks += [Heading(own[0].dataset_title, 3), *short]
         chapters += chapter
     runs = runs_table([study for own in found.values() for study in own])
     blocks += [Heading("What was run"), runs, *chapters]
@@ -91,12 +92,10 @@ def _compared(study: Study) -> bool:
     return study.name == COMPARISON and bool(study.done)
 
 
-def _dataset(
-    dataset: str, own: list[Study], results: Results, figures: Path
-) -> tuple[list[Block], list[Block]]:
+def _dataset(own: list[Study], results: Results, figures: Path) -> tuple[list[Block], list[Block]]:
     """What is said in short, and the chapter."""
     short: list[Block] = []
-    chapter: list[Block] = [Heading(dataset_name(dataset))]
+    chapter: list[Block] = [Heading(own[0].dataset_title)]
     for study in own:
         if study.name == COMPARISON:
             said, blocks = _comparison(study, results, figures)
@@ -123,7 +122,7 @@ def _comparison(study: Study, results: Results, figures: Path) -> tuple[Block, l
         blocks.append(Sentences(tuple(failures(study)), listed=True))
     if met:
         blocks += [
-            Heading("Is it more than luck?", 3),
+            Heading("Statistical significance", 3),
             Sentences((METHOD,)),
             *(contest.table(study) for contest in met),
         ]

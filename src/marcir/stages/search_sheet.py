@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 
 from marcir.data.images import read_image
-from marcir.errors import ConfigError, StoreError, needs
+from marcir.errors import StoreError, needs
+from marcir.figures.canvas import figure_path
 from marcir.figures.retrieval_sheet import SheetExample, SheetHit, SheetRow, draw_retrieval_sheet
 from marcir.stages.search import Answer, SearchableArchive
 from marcir.store.records import Row
@@ -18,7 +19,6 @@ with needs("train"):
 
 # Hits and examples that are drawn: more would not fit into a picture.
 MOST, MOST_EXAMPLES = 100, 12
-COLUMNS = 6
 
 
 def draw_answer(
@@ -30,23 +30,22 @@ def draw_answer(
     like: Sequence[str] = (),
     unlike: Sequence[str] = (),
 ) -> None:
-    """Draw the query and the first hits in rows of six; frames show agreement with the query's labels.
+    """Draw the query and the first hits in rows; frames show agreement with the query's labels.
 
     Args:
         archive: Where it was searched.
         answer: What was found.
-        out: Where the PNG goes.
+        out: Where the picture goes.
         image: The file that was searched with.
         query: The id that was searched with.
         like: Ids or files that were examples.
         unlike: Ids or files that were counter-examples.
 
     Raises:
-        ConfigError: Where the name of the picture does not end in .png.
+        ConfigError: Where the name of the picture ends in neither .png, .pdf nor .svg.
         StoreError: Where nothing was found.
     """
-    if Path(out).suffix.lower() != ".png":
-        raise ConfigError(f"{out}: the picture is a PNG file. Use a name that ends in .png.")
+    figure_path(out)
     if not answer.hits:
         raise StoreError("nothing was found: there is no picture to draw.")
     wanted = set(answer.query_labels)
@@ -63,7 +62,7 @@ def draw_answer(
     )
     first, *others = islice(_examples(archive, answer, image, query, like, unlike), MOST_EXAMPLES)
     row = SheetRow(first.image, first.title, first.labels, hits, first.heading, tuple(others))
-    draw_retrieval_sheet([row], out, COLUMNS)
+    draw_retrieval_sheet([row], out)
 
 
 def _examples(

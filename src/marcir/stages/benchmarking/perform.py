@@ -1,6 +1,8 @@
 """One run of a plan, from its settings to its record."""
 
 import hashlib
+import math
+import os
 import platform
 import shutil
 import time
@@ -23,7 +25,9 @@ from marcir.stages.benchmarking.record import COMPARISON, Record, Results
 from marcir.stages.train import Trained, effective, train_run
 from marcir.stages.training.precision import decide_precision
 
-_TIMED = 20
+# Loss steps are timed in rounds; rounds that agree within a tenth on an idle machine can be trusted.
+_ROUNDS, _TIMED, _AGREE = 3, 20, 1.1
+_OTHER_LOAD = 0.5
 
 
 def planned(run: Run, split_checksum: str, begun: Config | None = None) -> Record:
@@ -102,12 +106,14 @@ def _recorded(record: Record, trained: Trained | None) -> Record:
     if trained.split.checksum != record.split_checksum:
         raise ConfigError(f"{trained.config.folder} was begun with another split. Remove it to begin again.")
     evaluation, images, progress = trained.tested.evaluation, trained.tested.images, trained.progress
+    milliseconds, idle = _loss_milliseconds(trained.loss, trained.config, images.labels)
     names = images.vocabulary.names
     best = progress.best_epoch
     return replace(
         record,
         seconds=round(progress.seconds, 2),
-        loss_milliseconds=round(_loss_milliseconds(trained.loss, trained.config, images.labels), 3),
+        loss_milliseconds=round(milliseconds, 3),
+        timed_idle=idle,
         best_epoch=None if best is None else best + 1,
         validation={} if best is None else _validation(progress.history[best]),
         versions=_versions(),
@@ -127,18 +133,34 @@ def _validation(row: dict[str, object]) -> dict[str, float]:
     return {name: float(str(row[f"validation {name}"])) for name in METRICS if f"validation {name}" in row}
 
 
-def _loss_milliseconds(loss: MultiLabelLoss, config: Config, labels: torch.Tensor) -> float:
-    """The shortest of several forward and backward passes on one batch of random vectors."""
+def _loss_milliseconds(loss: MultiLabelLoss, config: Config, labels: torch.Tensor) -> tuple[float, bool]:
+    """The shortest of several forward and backward passes on one batch of random vectors.
+
+    Also whether the machine was idle: nothing computes beside this process, and the best of each of several
+    rounds are nearly the same.
+    """
+    idle = _load() <= torch.get_num_threads() + _OTHER_LOAD
     size = config.train.batch_size
     y = labels[torch.arange(size) % len(labels)]
     z = torch.randn(size, config.encoder.dim, generator=torch.Generator().manual_seed(0))
-    times = []
-    for _ in range(_TIMED):
-        vectors = z.clone().requires_grad_()
-        start = time.perf_counter()
-        loss(vectors, y).backward()
-        times.append(time.perf_counter() - start)
-    return 1e3 * min(times)
+    rounds = []
+    for _ in range(_ROUNDS):
+        times = []
+        for _ in range(_TIMED):
+            vectors = z.clone().requires_grad_()
+            start = time.perf_counter()
+            loss(vectors, y).backward()
+            times.append(time.perf_counter() - start)
+        rounds.append(min(times))
+    return 1e3 * min(rounds), idle and max(rounds) <= _AGREE * min(rounds)
+
+
+def _load() -> float:
+    """Processes that wanted to run during the last minute; infinite where the system does not say."""
+    try:
+        return os.getloadavg()[0]
+    except (AttributeError, OSError):  # Windows
+        return math.inf
 
 
 def _versions() -> dict[str, str]:

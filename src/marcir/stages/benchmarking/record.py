@@ -35,6 +35,7 @@ class Record:
         error: Why it failed, in one line; None where it did not.
         seconds: Time of training.
         loss_milliseconds: One forward and backward pass of the loss alone on a batch.
+        timed_idle: Whether that was measured on an idle machine, with repeats that agree.
         best_epoch: The epoch, counted from 1, whose weights were best on the validation images.
         validation: Columns on the validation images at that epoch.
         versions: Of what it ran with.
@@ -57,6 +58,7 @@ class Record:
     error: str | None = None
     seconds: float = 0.0
     loss_milliseconds: float | None = None
+    timed_idle: bool = False
     best_epoch: int | None = None
     validation: Mapping[str, float] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from marcir.catalog import METRICS
 from marcir.stages.benchmarking.studies import STUDIES
 from marcir.stages.reporting.comparison import TAIL_NOTE, failures, seeds_note
-from marcir.stages.reporting.names import dataset_name
 from marcir.stages.reporting.paper import paper_heading, paper_pretraining
 from marcir.stages.reporting.runs import CHOSEN_BY, Row, Study, setting_text, value_text
 from marcir.stages.reporting.table import Cell, Line, Mark, Table, number_cell, score_cell
@@ -50,7 +49,7 @@ def ablation_table(study: Study) -> Table:
         *sentences(study),
         *failures(study),
     ]
-    title = f"{study_title(study.name)}, {dataset_name(study.dataset)}, percent"
+    title = f"{study_title(study.name)}, {study.dataset_title}, percent"
     return Table(study.file_name(study.name), title, columns, tuple(lines), tuple(notes))
 
 

@@ -15,7 +15,6 @@ from marcir.figures.value_maps import Grid, draw_value_maps
 from marcir.stages.benchmarking.record import slug
 from marcir.stages.reporting.ablation import chosen, setting_keys
 from marcir.stages.reporting.document import Figure
-from marcir.stages.reporting.names import dataset_name
 from marcir.stages.reporting.runs import Row, Spread, Study, setting_text, value_text
 
 SHOWN = ("mAP(sim)@5000", "nDCG@100")  # columns of curves and maps
@@ -31,7 +30,7 @@ def draw_ablation(study: Study, folder: Path) -> list[Figure]:
     lines = {keys: rows for keys, rows in kinds.items() if len(keys) == 1 and _numeric(keys, rows)}
     rest = [row for keys, rows in kinds.items() if keys not in surfaces and keys not in lines for row in rows]
     stem = folder / study.file_name(study.name)
-    where = f"{study.name} on {dataset_name(study.dataset)}"
+    where = f"{study.name} on {study.dataset_title}"
     drawn: list[Figure] = []
     for (first, second), rows in surfaces.items():
         for method in dict.fromkeys(row.method for row in rows):

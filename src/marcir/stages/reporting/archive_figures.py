@@ -19,7 +19,6 @@ from marcir.stages.data import open_archive, show
 from marcir.stages.reporting.comparison_figures import looked_at, rare_label, vectors_of
 from marcir.stages.reporting.document import Block, Figure, Sentences
 from marcir.stages.reporting.influence import draw_influence
-from marcir.stages.reporting.names import dataset_name
 from marcir.stages.reporting.runs import Row, Study
 
 HITS = 6
@@ -152,5 +151,5 @@ def _samples(study: Study, record: Record, folder: Path) -> list[Figure]:
     path = folder / study.file_name("samples.png")
     root = data.get("root") or cache_folder() / "scenes"
     show(data.get("name", record.dataset), root, path, data.get("labels"), images=3, on_broken="skip")
-    caption = f"Images of {dataset_name(study.dataset)}, on the left, and what augmentation makes of them."
+    caption = f"Images of {study.dataset_title}, on the left, and what augmentation makes of them."
     return [Figure(path, caption)]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from marcir.catalog import METRICS
-from marcir.stages.reporting.names import REFERENCES, TITLED, dataset_name, group_of
+from marcir.stages.reporting.names import REFERENCES, TITLED, group_of
 from marcir.stages.reporting.runs import Row, Spread, Study, setting_text, spread
 from marcir.stages.reporting.table import Cell, Line, Mark, Table, number_cell, score_cell
 from marcir.stages.tables import percent
@@ -42,7 +42,7 @@ def comparison_table(study: Study) -> Table:
             *_costs(study, row),
         ]
         lines.append(Line(tuple(cells), group_of(row.loss, row.method)))
-    title = f"Comparison on {dataset_name(study.dataset)}, test images, percent"
+    title = f"Comparison on {study.dataset_title}, test images, percent"
     return Table(study.file_name(study.name), title, columns, tuple(lines), _notes(study))
 
 
@@ -98,8 +98,9 @@ def loss_step(study: Study, method: str) -> float:
 
 
 def _step(row: Row) -> float:
-    """The shortest of its runs' loss steps: what else the machine did only makes them longer."""
-    times = [run.loss_milliseconds for run in row.runs if run.loss_milliseconds is not None]
+    """The shortest of its runs' loss steps that were timed on an idle machine."""
+    timed = [run.loss_milliseconds for run in row.runs if run.timed_idle]
+    times = [each for each in timed if each is not None]
     return min(times, default=math.nan)
 
 

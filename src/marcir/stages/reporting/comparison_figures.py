@@ -17,7 +17,7 @@ from marcir.stages.benchmarking.record import Record, Results
 from marcir.stages.reporting.ablation_figures import means_of, sds_of
 from marcir.stages.reporting.comparison import mean_ranks, reference
 from marcir.stages.reporting.document import Block, Figure, Sentences
-from marcir.stages.reporting.names import BASELINES, OF_INTEREST, OURS, dataset_name
+from marcir.stages.reporting.names import BASELINES, OF_INTEREST, OURS
 from marcir.stages.reporting.runs import Row, Study
 
 UNTRAINED = "untrained"
@@ -40,9 +40,7 @@ def draw_comparison(study: Study, folder: Path) -> list[Figure]:
         highlighted=special,
         lines={UNTRAINED: lines} if lines else {},
     )
-    caption = (
-        f"All losses over all columns on {dataset_name(study.dataset)}, mean and standard deviation of seeds."
-    )
+    caption = f"All losses over all columns on {study.dataset_title}, mean and standard deviation of seeds."
     figures = [Figure(path, f"{caption} Ranges differ.")]
     return figures + _tail(study, folder)
 
@@ -62,7 +60,7 @@ def _tail(study: Study, folder: Path) -> list[Figure]:
     path = folder / study.file_name("tail.png")
     title = "AP of the rarest third of the labels (in brackets: their training images)"
     draw_value_maps(Grid([row.name for row in rows], [*names, "mean (tail)"]), {title: values}, path)
-    return [Figure(path, f"Rare labels on {dataset_name(study.dataset)}, mean over seeds, percent.")]
+    return [Figure(path, f"Rare labels on {study.dataset_title}, mean over seeds, percent.")]
 
 
 def _label_means(row: Row) -> np.ndarray:
@@ -119,7 +117,7 @@ def draw_maps(study: Study, results: Results, folder: Path) -> list[Block]:
     draw_embedding_maps(maps, groups, order, path)
     missing = [row.name for row in looked_at(study) if row.name not in shown]
     caption = (
-        f"Test images of {dataset_name(study.dataset)} by their two main directions (PCA of the unit "
+        f"Test images of {study.dataset_title} by their two main directions (PCA of the unit "
         "vectors, first seed), coloured by the rarest label of each image, the rarest first."
         + (f" No vectors are kept of {' and '.join(missing)}." if missing else "")
     )

@@ -17,7 +17,7 @@ from marcir.labels import LabelStatistics
 from marcir.losses.pair_loss import PairLoss
 from marcir.losses.pairs import LabelSets
 from marcir.stages.reporting.document import Figure
-from marcir.stages.reporting.names import dataset_name, method_name
+from marcir.stages.reporting.names import method_name
 from marcir.stages.reporting.runs import Study
 
 SIZES = (3, 4)  # labels of the anchor: its subsets are the partners, up to 15
@@ -53,7 +53,7 @@ def draw_influence(study: Study, archive: Archive, split: Split, path: Path) -> 
     ]
     draw_pair_influence(", ".join(archive.vocabulary.decode(anchor[None])[0]), texts, panels, path)
     caption = (
-        f"Pairs of one anchor on {dataset_name(study.dataset)}: its label set is the most frequent of "
+        f"Pairs of one anchor on {study.dataset_title}: its label set is the most frequent of "
         "training with three or four labels, one of them from the rarest third; a partner has some of these "
         "labels and no other. f: training images that carry them all. Weights are those within the whole "
         f"training split. {' '.join(map(_direction, temperature, temperature.values()))}"

@@ -26,6 +26,7 @@ OF_INTEREST = (*MARC_FAMILY, *OURS)
 REFERENCES = ("chance", "oracle", "untrained")
 
 PAPER, OWN, TITLED = "the paper's losses", "ours", "other settings"
+_SIDES = {"dlrsd": 256, "ml-aid": 600, "whdld": 256, "ucm": 256}  # of the published images, in pixels
 DATASETS = {"dlrsd": "DLRSD", "ml-aid": "ML-AID", "whdld": "WHDLD", "ucm": "UC Merced multi-label (ucm)"}
 
 
@@ -57,6 +58,12 @@ def row_order(loss: str, method: str) -> tuple[int, int, str]:
     return groups.index(group_of(loss, method)), place, method
 
 
-def dataset_name(dataset: str) -> str:
-    """The published spelling of a dataset's name."""
-    return DATASETS.get(dataset, dataset)
+def dataset_name(dataset: str, image_side: int | None = None) -> str:
+    """The published spelling of a dataset's name, with the side of images that were resized.
+
+    >>> dataset_name("ml-aid"), dataset_name("ml-aid", 600), dataset_name("ml-aid", 150)
+    ('ML-AID', 'ML-AID', 'ML-AID (150 px)')
+    """
+    name = DATASETS.get(dataset, dataset)
+    resized = image_side is not None and image_side != _SIDES.get(dataset, image_side)
+    return f"{name} ({image_side} px)" if resized else name

@@ -6,6 +6,7 @@ from functools import cache
 from pathlib import Path
 
 from marcir.catalog import METRICS
+from marcir.stages.reporting.comparison import reference
 from marcir.stages.reporting.names import DATASETS, PUBLISHED
 from marcir.stages.reporting.runs import Study
 from marcir.stages.reporting.table import Cell, Line, Table, number_cell, score_cell
@@ -44,7 +45,8 @@ def paper_table(study: Study) -> Table | None:
     if dataset not in _BESIDE:
         return None
     names = {published: loss for loss, published in PUBLISHED.items()}
-    lines = []
+    chance = (score_cell(reference(study, "chance", name)) for name in METRICS)
+    lines = [Line((Cell("chance"), Cell("here"), *chance))]
     for row in _results("main", _BESIDE[dataset]):
         own = study.row(names[row["loss"]])
         lines.append(Line((Cell(row["loss"]), Cell("paper"), *_printed(row))))

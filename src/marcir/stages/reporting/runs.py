@@ -13,7 +13,7 @@ from marcir.errors import DataError
 from marcir.metrics.scores import Scores
 from marcir.stages.benchmarking.record import COMPARISON, Record, slug
 from marcir.stages.benchmarking.studies import STUDIES
-from marcir.stages.reporting.names import method_name, row_order
+from marcir.stages.reporting.names import dataset_name, method_name, row_order
 
 CHOSEN_BY = "nDCG@100"  # the column on the validation images that chooses
 
@@ -111,6 +111,12 @@ class Study:
     dataset: str
     name: str
     rows: tuple[Row, ...]
+
+    @property
+    def dataset_title(self) -> str:
+        """The dataset as tables call it."""
+        sides = {record.image_side for record in self.records}
+        return dataset_name(self.dataset, sides.pop() if len(sides) == 1 else None)
 
     def file_name(self, *what: str) -> str:
         """A file name of the dataset, whatever its name has in it."""

@@ -7,7 +7,7 @@ from typing import Any
 from marcir.catalog import METRICS
 from marcir.stages.benchmarking.record import Record
 from marcir.stages.reporting.comparison import COST_OF, loss_step, margin, mean_ranks, reference
-from marcir.stages.reporting.names import OF_INTEREST, dataset_name, method_name
+from marcir.stages.reporting.names import OF_INTEREST, method_name
 from marcir.stages.reporting.runs import CHOSEN_BY, Row, Spread, Study, value_text
 from marcir.stages.reporting.significance import Contest
 from marcir.stages.reporting.table import Cell, Line, Table, number_cell
@@ -32,7 +32,7 @@ def comparison_sentences(study: Study, contests: Sequence[Contest]) -> list[str]
     """Who wins, by how much, and how sure that is."""
     rows = study.done
     if not rows:
-        return [f"{dataset_name(study.dataset)}: no run has finished."]
+        return [f"{study.dataset_title}: no run has finished."]
     return [
         _what(study),
         *_winners(rows),
@@ -86,15 +86,19 @@ def _places(rows: Sequence[Row]) -> Iterator[str]:
 
 
 def _below_untrained(study: Study) -> Iterator[str]:
-    for name in METRICS:
-        untrained = reference(study, "untrained", name).mean
-        below = [row for row in study.done if row.column(name).mean < untrained]
+    """One sentence: which methods end below the untrained backbone, and in which columns."""
+    found = []
+    for row in study.done:
+        below = [name for name in METRICS if row.column(name).mean < reference(study, "untrained", name).mean]
         if below:
-            names = ", ".join(f"{row.name} ({percent(row.column(name).mean)})" for row in below)
-            yield f"Training made {name} worse than the untrained backbone's {percent(untrained)}: {names}."
+            columns = "all columns" if len(below) == len(METRICS) else ", ".join(below)
+            found.append(f"{row.name} ({columns})")
+    if found:
+        yield f"Below the untrained backbone after training: {'; '.join(found)}."
 
 
 def _cost(study: Study) -> Iterator[str]:
+    """Only where the loss steps were timed on an idle machine."""
     unit = loss_step(study, COST_OF)
     ratios = [
         f"{loss_step(study, method) / unit:.2f} times for {method_name(method, method)}"
