@@ -33,6 +33,7 @@ GOALS = {
         ("marc", "pml-supcon", 1 / 3),
         ("marc", "expanded", 1 / 3),
         ("marc", "mulsupcon", 1.15),
+        ("marc-proto", "marc-calibrated", 1.25),
     ],
     4096: [
         ("marc", "floor", 1.0),
@@ -44,7 +45,7 @@ GOALS = {
 # Those that take chunk_size.
 MEMORY_LOSSES = [
     "supcon-all", "supcon-any", "lbase", "mulsupcon", "wg-mulsupcon", "sim-dis", "marc", "wg-marc",
-    "marc-calibrated",
+    "marc-calibrated", "marc-proto",
 ]  # fmt: skip
 
 
@@ -123,7 +124,8 @@ def measure_memory(name: str, batch: int) -> None:
     """In a process of its own: how far one step lifts the peak of resident memory."""
     generator = torch.Generator().manual_seed(0)
     labels = real_labels()
-    loss = marcir.create_loss(name, statistics=marcir.LabelStatistics.from_labels(labels), chunk_size=256)
+    statistics = marcir.LabelStatistics.from_labels(labels)
+    loss = marcir.create_loss(name, statistics=statistics, embedding_dim=DIMENSIONS, chunk_size=256)
     z = torch.randn(batch, DIMENSIONS, generator=generator).requires_grad_()
     y = labels[torch.randint(len(labels), (batch,), generator=generator)]
     loss(z[:512], y[:512]).backward()  # libraries and threads are there before the measurement

@@ -38,11 +38,16 @@ def finite(name: str, value: float) -> float:
     return float(_number(name, value))
 
 
+def within(name: str, value: float, least: float, most: float) -> float:
+    """The value, if it is a number from `least` to `most`."""
+    if not least <= _number(name, value) <= most:
+        raise ConfigError(f"{name} = {value}: must lie between {least:g} and {most:g}.")
+    return float(value)
+
+
 def fraction(name: str, value: float) -> float:
     """The value, if it lies in 0..1."""
-    if not 0 <= _number(name, value) <= 1:
-        raise ConfigError(f"{name} = {value}: must lie between 0 and 1.")
-    return float(value)
+    return within(name, value, 0, 1)
 
 
 def whole(name: str, value: int, least: int, most: int | None = None) -> int:

@@ -269,6 +269,7 @@ def test_a_temperature_must_be_a_finite_number_above_zero(value: object, text: s
         ("marc-proto", {"lam": 1.5}, "lam = 1.5: must lie between 0 and 1"),
         ("marc-proto", {"tau_proto": 0}, "tau_proto = 0: must be above 0"),
         ("marc-proto", {"rarity": math.inf}, "rarity = inf: must be a finite number"),
+        ("marc-proto", {"rarity": 101}, "rarity = 101: must lie between -100 and 100"),
         ("marc-proto", {"beta": 0}, "beta = 0: must be above 0"),
         ("marc-proto", {"prototype_anchors": "no"}, "prototype_anchors = 'no': must be True or False"),
     ],

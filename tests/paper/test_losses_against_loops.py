@@ -30,6 +30,8 @@ PAIR_LOSSES = {
     "sim-dis",
     *WITH_TRAINING,
 }
+# Where a formula has more parts than by default.
+FULL: dict[str, dict[str, Any]] = {"marc-calibrated": {"plr": True}, "marc-proto": {"beta": 0.1}}
 TEMPERATURES = [{}, {"tau": 0.07}]
 OVERLAP_POWERS = [{"overlap_power": a} for a in (0.0, 0.5, 1.0, 2.0, -1.0)] + [{"tau": 0.1}]
 MARC = [
@@ -272,7 +274,7 @@ def test_a_loss_agrees_with_its_loops_on_more_batches(name: str, side: str) -> N
 @pytest.mark.parametrize("num_labels", MANY)
 @pytest.mark.parametrize("name", LOSSES)
 def test_a_loss_agrees_with_its_loops_for_many_labels(name: str, num_labels: int, side: str) -> None:
-    options = options_of({"plr": True} if name == "marc-calibrated" else {})
+    options = options_of(FULL.get(name, {}))
     case = Case(20, side, num_labels)
     assert_same(by_loss(name, options, case), by_loops(name, options, case))
 
@@ -318,18 +320,19 @@ def test_anchors_in_chunks_change_nothing(name: str, options: Options, chunk_siz
     assert_same(by_loss(name, options, case, chunk_size=chunk_size), by_loops(name, options, case))
 
 
-# Every two values meet. With at most nine comparisons: one label set a table, or two.
+# Every two values meet. With nine comparisons, and six more where prototypes are among them: one label set
+# per table, or two and more.
 @pytest.mark.parametrize(
     ("side", "chunk_size", "table_elements"),
     [
         (IN_BATCH, None, 1),
-        (IN_BATCH, 1, 18),
+        (IN_BATCH, 1, 30),
         (IN_BATCH, 3, 1),
-        (NO_ROW, None, 18),
+        (NO_ROW, None, 30),
         (NO_ROW, 1, 1),
-        (NO_ROW, 3, 18),
+        (NO_ROW, 3, 30),
         (SOME_SELF, None, 1),
-        (SOME_SELF, 1, 18),
+        (SOME_SELF, 1, 30),
         (SOME_SELF, 3, 1),
     ],
 )
@@ -343,7 +346,7 @@ def test_several_tables_change_nothing(
 ) -> None:
     monkeypatch.setattr("marcir.losses.pair_loss._TABLE_ELEMENTS", table_elements)
     case = Case(SIDES.index(side), side)
-    options = options_of({"plr": True} if name == "marc-calibrated" else {})
+    options = options_of(FULL.get(name, {}))
     assert_same(by_loss(name, options, case, chunk_size=chunk_size), by_loops(name, options, case))
 
 
@@ -358,17 +361,19 @@ def test_several_tables_keep_the_constant_of_sim_dis(monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize("name", sorted(PAIR_LOSSES))
 def test_blocks_too_large_to_be_kept_change_nothing(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("marcir.losses.contrast.KEPT_ELEMENTS", 1)
+    options = options_of(FULL.get(name, {}))
     for seed, side in enumerate(SIDES):
         case = Case(seed, side)
-        assert_same(by_loss(name, (), case), by_loops(name, (), case))
+        assert_same(by_loss(name, options, case), by_loops(name, options, case))
 
 
 @pytest.mark.parametrize("name", sorted(PAIR_LOSSES))
 def test_chunks_of_every_size_change_nothing(name: str) -> None:
+    options = options_of(FULL.get(name, {}))
     for seed, side in enumerate(SIDES):
         for chunk_size in (1, 2, 7, 100):
             case = Case(seed, side)
-            assert_same(by_loss(name, (), case, chunk_size=chunk_size), by_loops(name, (), case))
+            assert_same(by_loss(name, options, case, chunk_size=chunk_size), by_loops(name, options, case))
 
 
 @pytest.mark.parametrize("name", sorted(PAIR_LOSSES))

@@ -289,7 +289,7 @@ def test_the_targets_of_prototype_marc_lean_towards_rare_labels() -> None:
     y, n = torch.tensor([[1.0, 1, 0], [0, 0, 0]]), torch.tensor([100, 1, 5])
     shares = [rare_label_targets(y, n, rarity)[0, 1].item() for rarity in (0.0, 0.25, 1.0)]
     assert shares == pytest.approx([0.5, 100**0.25 / (1 + 100**0.25), 100 / 101])
-    assert rare_label_targets(y, n)[1].tolist() == [0, 0, 0]
+    assert rare_label_targets(y, n, 0.25)[1].tolist() == [0, 0, 0]
 
 
 # ---- What holds for several losses ---------------------------------------------------------------

@@ -59,7 +59,7 @@ def contrast(
     rows_at_once: int,
     log_beta: Tensor | None = None,
 ) -> Tensor:
-    """-sum_i sum_p W_ip log softmax_a(s_ia / T_ia)_p, with s_ia = z_i . z_a, over a != own_i.
+    """-sum_i sum_p W_ip log softmax_a(s_ia / T_ia + log beta_a)_p, with s_ia = z_i . z_a, over a != own_i.
 
     Value and gradient are computed block by block in one pass, so that no (B, A) matrix is ever kept. No
     gradient flows through W or T, and there is no second derivative.
@@ -136,6 +136,7 @@ class _Sums:
         num_sets = int(sets.max()) + 1
         self.z_other_sums = _sums_of_sets(z_other, sets, num_sets)  # (V, D)
         self.grad_other_sums = torch.zeros_like(self.z_other_sums)  # (V, D)
+        self.log_beta_sums = None if log_beta is None else _sums_of_sets(log_beta[:, None], sets, num_sets)
         self.start = 0
 
     def add(self, table: PairTable, rows_at_once: int) -> None:
@@ -165,9 +166,8 @@ class _Sums:
         Q = table.W * table.inverse_T  # (U, V)
         pulled = Q @ self.z_other_sums  # (U, D)
         self.value -= torch.dot(pulled.view(-1), z_sums.view(-1))
-        if self.log_beta is not None:
-            of_sets = _sums_of_sets(self.log_beta[:, None], self.sets, len(self.z_other_sums))  # (V, 1)
-            self.value -= (table.W @ of_sets).index_select(0, table.index).sum()
+        if self.log_beta_sums is not None:
+            self.value -= (table.W @ self.log_beta_sums).index_select(0, table.index).sum()
         self.grad_other_sums.addmm_(Q.T, z_sums, alpha=-1)
         if same_sets:
             self.grad_other_sums.sub_(pulled)

@@ -93,7 +93,8 @@ def pair_influence(loss: MultiLabelLoss, y: Tensor, y_other: Tensor) -> Tensor:
     """gamma_ip = w_ip / T_ip of positive pairs, 0 elsewhere: how strongly a pair pulls.
 
     Args:
-        loss: A loss over pairs (not LProto, LMsc, OML, LReg, L-W/O-Reg); of Prototype MARC, its pairs.
+        loss: A loss over pairs (not LProto, LMsc, OML, LReg, L-W/O-Reg); of
+            Prototype MARC the pairs of images.
         y: Multi-hot labels of anchors. (B, L)
         y_other: Multi-hot labels of their partners. (A, L)
 

@@ -5,13 +5,16 @@ import math
 import torch
 from torch import Tensor
 
-from marcir.checks import finite, fraction, positive, switch
+from marcir.checks import fraction, positive, switch, within
 from marcir.labels.statistics import LabelStatistics
 from marcir.losses.batch import Comparison
 from marcir.losses.calibrated import CalibratedMARCLoss
 from marcir.losses.contrast import MASKED
 from marcir.losses.frequencies import TrainingFrequencies
+from marcir.losses.pair_loss import LEAST_T
 from marcir.losses.prototypes import PrototypeLoss
+
+_MOST_RARITY = 100.0
 
 
 class PrototypeMARCLoss(PrototypeLoss):
@@ -36,7 +39,8 @@ class PrototypeMARCLoss(PrototypeLoss):
         mix: Share of the number of shared labels in the pair weights.
         lam: Share of L_proto.
         tau_proto: Temperature of L_proto.
-        rarity: How far the targets of L_proto lean towards an image's rare labels; 0: not at all.
+        rarity: How far the targets of L_proto lean towards an image's rare labels; 0: not at all; below 0:
+            towards its frequent ones.
         beta: Weight of an image beside a prototype in the softmax of L_pair.
         prototype_anchors: Whether prototypes are anchors of L_pair, too.
         chunk_size: Anchors at a time, see `PairLoss`.
@@ -64,13 +68,13 @@ class PrototypeMARCLoss(PrototypeLoss):
         chunk_size: int | None = None,
         generator: torch.Generator | None = None,
     ) -> None:
-        frequencies = TrainingFrequencies(statistics, "joint", "mean", "count")  # refuses other statistics
+        frequencies = TrainingFrequencies(statistics, "joint", "mean", "count")  # for n_k
         super().__init__(embedding_dim, statistics.num_labels, generator)
         self.frequencies = frequencies
         self.pair_loss = CalibratedMARCLoss(None, tau, delta, gamma, mix, chunk_size=chunk_size)
         self.lam = fraction("lam", lam)
         self.tau_proto = positive("tau_proto", tau_proto)
-        self.rarity = finite("rarity", rarity)
+        self.rarity = within("rarity", rarity, -_MOST_RARITY, _MOST_RARITY)
         self.beta = positive("beta", beta)
         self.prototype_anchors = switch("prototype_anchors", prototype_anchors)
 
@@ -79,7 +83,8 @@ class PrototypeMARCLoss(PrototypeLoss):
         points = self.with_prototypes(comparison, self.prototype_anchors)
         pair_total, pair_count = self.pair_loss.terms(points, self.log_beta(points))
         z, y = comparison.z, comparison.y
-        log_q = torch.log_softmax(z @ self.unit_prototypes(z).T / self.tau_proto, 1)  # (B, L)
+        c = points.z_other[-len(self.prototypes) :]  # (L, D)
+        log_q = torch.log_softmax(z @ c.T / max(self.tau_proto, LEAST_T), 1)  # (B, L)
         t = rare_label_targets(y, self.frequencies.of_labels(), self.rarity)  # (B, L)
         labelled = (y.sum(1) > 0).sum().to(pair_count.dtype)
         total = torch.cat([pair_total, -(t * log_q).sum()[None]])
@@ -87,8 +92,8 @@ class PrototypeMARCLoss(PrototypeLoss):
 
     def reduce(self, total: Tensor, count: Tensor) -> Tensor:
         """(1 - lam) L_pair + lam L_proto."""
-        L = total / count.clamp_min(1)  # L_pair, L_proto
-        return (1 - self.lam) * L[0] + self.lam * L[1]
+        means = total / count.clamp_min(1)  # L_pair, L_proto
+        return (1 - self.lam) * means[0] + self.lam * means[1]
 
     def log_beta(self, points: Comparison) -> Tensor | None:
         """Log of beta_a: beta for images, 1 for the prototypes, which come last. (A,)"""
@@ -99,7 +104,7 @@ class PrototypeMARCLoss(PrototypeLoss):
         return log_beta
 
 
-def rare_label_targets(y: Tensor, n: Tensor, rarity: float = 0.25) -> Tensor:
+def rare_label_targets(y: Tensor, n: Tensor, rarity: float) -> Tensor:
     """t_ik = [k in y_i] n_k^-rarity / sum_{l in y_i} n_l^-rarity; zero for an image without labels.
 
     Args:
@@ -107,7 +112,7 @@ def rare_label_targets(y: Tensor, n: Tensor, rarity: float = 0.25) -> Tensor:
         n: Training images with each label, at least 1. (L,)
         rarity: The exponent.
 
-    >>> rare_label_targets(torch.tensor([[1.0, 1.0], [0.0, 1.0]]), torch.tensor([81, 1]))
+    >>> rare_label_targets(torch.tensor([[1.0, 1.0], [0.0, 1.0]]), torch.tensor([81, 1]), rarity=0.25)
     tensor([[0.2500, 0.7500],
             [0.0000, 1.0000]])
     """

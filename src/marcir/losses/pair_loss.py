@@ -17,7 +17,7 @@ from marcir.losses.pairs import LabelSets, Pairs
 _BLOCK_ELEMENTS_ELSEWHERE = 1 << 25
 _FEWEST_ROWS = 64
 # Below this 1/T is as good as infinite.
-_LEAST_T = 1e-6
+LEAST_T = 1e-6
 # Elements of the weights of label sets before they are expanded to rows.
 _TABLE_ELEMENTS = 1 << 20
 
@@ -135,7 +135,7 @@ class Tables:
         pairs = self.loss.pairs(sets)
         # A set that only the anchor has is nobody's partner: its weight must not have to cancel later.
         W = pairs.W.masked_fill(sets.multiplicity == 0, 0)
-        T = pairs.T.clamp_min(_LEAST_T) if isinstance(pairs.T, Tensor) else max(pairs.T, _LEAST_T)
+        T = pairs.T.clamp_min(LEAST_T) if isinstance(pairs.T, Tensor) else max(pairs.T, LEAST_T)
         anchors = self.anchors.sizes[kinds].to(pairs.W.dtype)
         self.count += anchors @ pairs.count
         if pairs.constant is not None:

@@ -34,7 +34,12 @@ class PrototypeLoss(MultiLabelLoss):
         return unit_length(self.prototypes.to(z.dtype))
 
     def with_prototypes(self, comparison: Comparison, as_anchors: bool = True) -> Comparison:
-        """V: the prototypes join the comparisons, and the anchors; prototype k has the label set {k}."""
+        """V: the prototypes join the comparisons as their last rows; prototype k has the label set {k}.
+
+        Args:
+            comparison: Images.
+            as_anchors: Whether they join the anchors, too; of several processes each takes its share.
+        """
         z, y = comparison.z, comparison.y
         c = self.unit_prototypes(z)  # (L, D)
         labels = torch.eye(len(c), dtype=y.dtype, device=y.device)
