@@ -15,10 +15,11 @@ CHILDREN = {
     "killed": "os.kill(os.getpid(), signal.SIGKILL)",
     "crash": "os.kill(os.getpid(), signal.SIGSEGV)",
     "exception": "raise RuntimeError('could not create a primitive')",
-    "not finite": "print(json.dumps(dict(finite=False, float32=2.0, bfloat16=1.0)))",
-    "slower": "print(json.dumps(dict(finite=True, float32=1.0, bfloat16=2.0)))",
-    "hardly faster": "print(json.dumps(dict(finite=True, float32=1.14, bfloat16=1.0)))",
-    "faster": "print(json.dumps(dict(finite=True, float32=2.0, bfloat16=1.0)))",
+    "not finite": "print(json.dumps(dict(finite=False, ratios=[2.0] * 5)))",
+    "slower": "print(json.dumps(dict(finite=True, ratios=[0.5] * 5)))",
+    "hardly faster": "print(json.dumps(dict(finite=True, ratios=[1.149] * 5)))",
+    "undecided": "print(json.dumps(dict(finite=True, ratios=[0.9, 1.1, 1.2, 1.7, 2.4])))",
+    "faster": "print(json.dumps(dict(finite=True, ratios=[2.0] * 5)))",
 }
 
 

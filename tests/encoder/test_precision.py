@@ -69,6 +69,12 @@ def trial_is(
         ("not finite", "unusable", "bfloat16 gives infinite or NaN results on this processor"),
         ("slower", "usable", "bfloat16 is 0.50 times as fast as float32 on this processor"),
         ("hardly faster", "usable", "bfloat16 is 1.14 times as fast as float32 on this processor"),
+        (
+            "undecided",
+            "open",
+            "bfloat16 was 1.10 to 1.70 times as fast as float32 in the rounds of a trial, which does not "
+            "decide it",
+        ),
         ("faster", "usable", "bfloat16 is 2.00 times as fast as float32 on this processor"),
     ],
 )

@@ -217,6 +217,12 @@ def test_rows_may_differ_in_length_and_a_query_may_lack_labels(tmp_path: Path, s
     assert "no label" in seen.words()
 
 
+def test_a_sheet_without_any_labels_has_no_legend(tmp_path: Path, seen: Seen) -> None:
+    hits = (SheetHit(GREY, "a.png", 0.1, (), None),)
+    draw_retrieval_sheet([SheetRow(GREY, "alone.png", (), hits)], tmp_path / "sheet.png")
+    assert seen.words() == ["QUERY", "alone.png", "1", "a.png", "cos 0.10"]
+
+
 def test_a_sheet_of_nothing_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "sheet.png"
     with pytest.raises(ConfigError, match="no queries"):

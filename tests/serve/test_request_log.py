@@ -98,7 +98,7 @@ def test_a_refused_request_is_one_line_with_the_reason(server: Server) -> None:
         "GET /api/search 422, n ms: no image of the store has the label 'tre'. ",
         "POST /api/embed 422, n ms: the upload: it is no JPEG, PNG, WebP or TIF",
         "GET /page/nothing.css 404, n ms: there is no such file of the page.",
-        "GET /api/thumbnail 404, n ms: no image 'nothing.png' in the store.",
+        "GET /api/thumbnail 404, n ms: no image 'nothing.png' in the store. Ids",
     ]
 
 

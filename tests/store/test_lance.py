@@ -195,7 +195,7 @@ def test_whether_places_and_dates_are_known(store: LanceStore, resident: bool) -
 
 def test_a_store_that_is_missing_is_told_with_the_command_that_makes_it(tmp_path: Path) -> None:
     assert refusal(tmp_path / "none").endswith(
-        f"there is no such store. Make one with: marcir index --store {tmp_path / 'none'}"
+        f"there is no such store. Make one with: marcir index --images DIR --store {tmp_path / 'none'}"
     )
     assert not (tmp_path / "none").exists()
 

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from marcir.checks import NAMED_WEIGHTS
 from marcir.encoder.fitting import fitting_backbone
-from marcir.encoder.imagenet import imagenet_weights
+from marcir.encoder.imagenet import check_imagenet, imagenet_weights
 from marcir.errors import ConfigError, did_you_mean
 from marcir.torchvision_shim import timm
 
@@ -75,6 +75,23 @@ def check_backbone(name: str) -> None:
         raise ConfigError(f"encoder.backbone: timm has no '{name}'. {_nearest(name)}")
 
 
+def check_weights(name: str, weights: str) -> None:
+    """Refuse a backbone that timm does not know, and first weights that are not of this backbone.
+
+    Weights of a hub are looked at when they are fetched.
+
+    Raises:
+        ConfigError: Says what fits.
+    """
+    check_backbone(name)
+    if weights == "imagenet":
+        check_imagenet(name)
+    elif weights not in NAMED_WEIGHTS:
+        with torch.device("meta"):  # shapes alone
+            network = timm.create_model(name, num_classes=0)
+        _matching(network, name, Path(weights))
+
+
 def _nearest(name: str) -> str:
     hint = did_you_mean(name, timm.list_models())
     return hint if hint.startswith("Did") else "See timm.list_models()."
@@ -126,6 +143,15 @@ def _features(network: Any, name: str, bands: int, size: int) -> int:
 
 
 def _load(network: nn.Module, name: str, path: Path) -> None:
+    network.load_state_dict(_matching(network, name, path))
+
+
+def _matching(network: nn.Module, name: str, path: Path) -> dict[str, Tensor]:
+    """Weights of a file that match the network.
+
+    Raises:
+        ConfigError: Where they are of another one.
+    """
     try:
         found = load_file(path)
     except FileNotFoundError:
@@ -146,7 +172,7 @@ def _load(network: nn.Module, name: str, path: Path) -> None:
     ):
         if keys:
             _refuse(path, name, how, sorted(keys), fitting_backbone(path, found))
-    network.load_state_dict(fitting)
+    return fitting
 
 
 def _fitting(network: nn.Module, found: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -44,12 +44,21 @@ def imagenet_weights(backbone: str) -> dict[str, Tensor]:
         ConfigError: For another backbone.
         DependencyError: Where the package is not installed.
     """
+    check_imagenet(backbone)
+    return {timm_name(name): value for name, value in torch.load(_file(), weights_only=True).items()}
+
+
+def check_imagenet(backbone: str) -> None:
+    """Refuse a backbone of which there are no ImageNet weights.
+
+    Raises:
+        ConfigError: Names the one that has some.
+    """
     if backbone != BACKBONE:
         raise ConfigError(
             f"encoder.weights imagenet: these are weights of {BACKBONE}, not of '{backbone}'. Use that "
             "backbone, or give hub, a file or none (random)."
         )
-    return {timm_name(name): value for name, value in torch.load(_file(), weights_only=True).items()}
 
 
 def timm_name(name: str) -> str:

@@ -6,9 +6,11 @@ a child process trains a few steps in both precisions (`precision_trial`); the c
 
 import hashlib
 import json
+import math
 import os
 import platform
 import signal
+import statistics
 import subprocess
 import sys
 import time
@@ -36,7 +38,7 @@ LIMIT = 15.0
 STARTED = "started"
 # An open verdict (a busy machine, no memory) is kept for so many seconds; one about the processor for good.
 _OPEN_SECONDS = 24 * 3600
-_VERSION = 1
+_VERSION = 2
 _TRIAL = (sys.executable, "-P", "-m", "marcir.encoder.precision_trial")
 # What changes which instructions the libraries use.
 _SETTINGS = ("ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA", "ATEN_CPU_CAPABILITY", "ONEDNN_DEFAULT_FPMATH_MODE")
@@ -140,20 +142,33 @@ def choose_precision(asked: Literal["auto", "float32", "bfloat16"], trial: Trial
         if asked == "bfloat16":
             return Precision("bfloat16", "as set; this processor emulates it, which is slow")
         return Precision("float32", "this processor has no bfloat16")
+    if trial.frozen and asked == "auto":
+        return Precision("float32", "the backbone is frozen, and the head alone gains little from bfloat16")
     tried = tried_on_this_machine(trial)
     if asked == "bfloat16":
         if tried.verdict == "unusable":
-            raise ConfigError(f"train.precision bfloat16: {tried.what}. {way_out(tried)}")
+            raise UnusablePrecisionError(tried)
         return Precision("bfloat16", f"as set; {tried.what}")
     return Precision("bfloat16" if tried.worth else "float32", tried.what)
 
 
-def way_out(tried: Tried) -> str:
-    """What to do where bfloat16 cannot be used."""
-    cap = "ONEDNN_MAX_CPU_ISA"
-    if "amx_bf16" in processor().flags and "illegal instruction" in tried.what and cap not in os.environ:
-        return f"Use float32, or set {cap}=AVX512_CORE_BF16 in the environment, which avoids AMX."
-    return "Use float32."
+class UnusablePrecisionError(ConfigError):
+    """bfloat16 was asked for and cannot be used on this machine.
+
+    Attributes:
+        what: What the trial found.
+        setting: A setting of the environment that may help, with its reason; empty where there is none.
+    """
+
+    def __init__(self, tried: Tried) -> None:
+        cap = "ONEDNN_MAX_CPU_ISA"
+        avoidable = "amx_bf16" in processor().flags and "illegal instruction" in tried.what
+        self.what = tried.what
+        self.setting = ""
+        if avoidable and cap not in os.environ:
+            self.setting = f"set {cap}=AVX512_CORE_BF16 in the environment, which avoids AMX"
+        way_out = f"Use float32, or {self.setting}." if self.setting else "Use float32."
+        super().__init__(f"train.precision bfloat16: {self.what}. {way_out}")
 
 
 def tried_on_this_machine(trial: Trial) -> Tried:
@@ -206,8 +221,23 @@ def run_trial(command: Sequence[str], limit: float = LIMIT) -> Tried:
     found = json.loads(result)
     if not found["finite"]:
         return Tried("unusable", 0, "bfloat16 gives infinite or NaN results on this processor")
-    rate = float(found["float32"] / found["bfloat16"])
-    return Tried("usable", rate, f"bfloat16 is {rate:.2f} times as fast as float32 on this processor")
+    return _compared(found["ratios"])
+
+
+def _compared(ratios: Sequence[float]) -> Tried:
+    """The verdict of a trial's rounds: open where the middle half of them does not decide it."""
+    low, rate, high = statistics.quantiles(ratios, n=4, method="inclusive")
+    if low < WORTH <= high:
+        what = (
+            f"bfloat16 was {_times(low)} to {_times(high)} times as fast as float32 in the rounds of a trial"
+        )
+        return Tried("open", 0, f"{what}, which does not decide it")
+    return Tried("usable", rate, f"bfloat16 is {_times(rate)} times as fast as float32 on this processor")
+
+
+def _times(rate: float) -> str:
+    """Two decimals, never rounded up: 1.149 is not enough."""
+    return f"{math.floor(100 * rate) / 100:.2f}"
 
 
 def _failed(done: "subprocess.CompletedProcess[str]") -> Tried:

@@ -1,7 +1,7 @@
 """A trial of bfloat16, run as a process of its own because it may die: `python -m ... '{JSON of a Trial}'`.
 
 It prints `started` when float32 has worked, so that a failure after that line is bfloat16's, and then one
-line of JSON: {"finite": true, "float32": 0.21, "bfloat16": 0.10}, in seconds per step.
+line of JSON: {"finite": true, "ratios": [2.1, 2.0, 2.2]}, how many times as fast bfloat16 was in each round.
 """
 
 import json
@@ -20,8 +20,8 @@ from marcir.encoder.precision import STARTED, Trial
 _BANDS = 3  # more of them change the first layer only
 _ROWS = 128  # of the head's and the loss's matrices: the default batch
 _PIXELS = 8 * 224 * 224  # of a batch of images: enough to keep the cores busy, few enough for two seconds
-_SECONDS = 5.0  # after which no further round begins
-_ROUNDS = 5
+_SECONDS = 4.0  # after which no further round begins: many rounds, because other work disturbs single ones
+_FEWEST_ROUNDS, _MOST_ROUNDS = 3, 200
 
 
 def main() -> None:
@@ -37,21 +37,16 @@ def main() -> None:
     step(torch.float32)
     print(STARTED, flush=True)
     finite = step(torch.bfloat16)
-    seconds = {torch.float32: float("inf"), torch.bfloat16: float("inf")}
+    ratios: list[float] = []
     end = time.monotonic() + _SECONDS
-    for number in range(_ROUNDS):
-        if number and time.monotonic() > end:
-            break
-        for precision in seconds:
+    while len(ratios) < _FEWEST_ROUNDS or (len(ratios) < _MOST_ROUNDS and time.monotonic() < end):
+        seconds = {}
+        for precision in (torch.float32, torch.bfloat16):
             start = time.perf_counter()
             finite &= step(precision)
-            seconds[precision] = min(seconds[precision], time.perf_counter() - start)
-    print(
-        json.dumps(
-            {"finite": finite, "float32": seconds[torch.float32], "bfloat16": seconds[torch.bfloat16]}
-        ),
-        flush=True,
-    )
+            seconds[precision] = time.perf_counter() - start
+        ratios.append(seconds[torch.float32] / seconds[torch.bfloat16])
+    print(json.dumps({"finite": finite, "ratios": ratios}), flush=True)
 
 
 def _step_of(trial: Trial) -> Callable[[torch.dtype], bool]:

@@ -148,18 +148,20 @@ def draw_retrieval_sheet(rows: Sequence[SheetRow], path: str | Path, columns: in
         ConfigError: Without queries or hits, or where an image or an overlap cannot be drawn.
     """
     _check(rows)
+    judged = any(hit.overlap is not None for row in rows for hit in row.hits)
     cells = [list(_cells(row)) for row in rows]
     columns = min(max(map(len, cells)), columns)
     lines = [row[start : start + columns] for row in cells for start in range(0, len(row), columns)]
     width = 2 * MARGIN + PITCH * columns - (PITCH - SIDE)
-    header = MARGIN + 0.2 * _legend_lines(width) + 0.06
+    header = MARGIN + (0.2 * _legend_lines(width) + 0.06 if judged else 0)
     height = header + ROW * len(lines) + MARGIN
     with figure(path, width, height) as drawn:
         # One pair of axes in inches for the whole sheet: hundreds of small ones would take half a minute.
         drawn.set_layout_engine("none")
         axes = drawn.add_axes((0, 0, 1, 1))
         axes.set_axis_off()
-        _draw_legend(axes, width)
+        if judged:
+            _draw_legend(axes, width)
         for place, line in enumerate(lines):
             for column, cell in enumerate(line):
                 _draw_cell(axes, (column, header + ROW * place), cell)
@@ -206,8 +208,9 @@ class _Cell:
 
 def _cells(row: SheetRow) -> Iterator[_Cell]:
     queries: list[SheetRow | SheetExample] = [row, *row.examples]
+    unlabelled = ["no label"] if any(hit.overlap is not None for hit in row.hits) else []
     for query in queries:
-        labels = label_lines(query.labels, TEXT, most=4) or ["no label"]
+        labels = label_lines(query.labels, TEXT, most=4) or unlabelled
         yield _Cell(query.image, QUERY, query.heading, query.title, labels)
     for rank, hit in enumerate(row.hits, start=1):
         judged = verdict(hit.overlap)

@@ -24,6 +24,7 @@ from marcir.stages.training.loop import SELECTED_BY
 from marcir.stages.training.model_folder import DATA_PLACES, ModelFolder, first_difference
 from marcir.stages.training.precision import decide_precision
 from marcir.stages.training.reporter import duration
+from marcir.stages.training.task import fitting_batch
 from marcir.types import Embeddings
 
 
@@ -74,6 +75,9 @@ def perform_runs(runs: Iterable[Run], plan: Plan, results: Results, jobs: int, t
         tell: Say something after every epoch.
     """
     whole("--jobs", jobs, 1, 64)
+    for base in plan.bases:
+        if base.train.precision == "bfloat16":
+            decide_precision(effective(base))  # refuses it before anything is written
     shared = {base.data.name: _shared_data(base, plan.split_seed, results) for base in plan.bases}
     records = [_planned(run, results, shared[run.config.data.name]) for run in runs]
     missing = [record for record in records if not _is_there(record, results)]
@@ -151,7 +155,7 @@ def _shared_data(base: Config, seed: int, results: Results) -> _SharedData:
     if base.train.batch_size > len(split.train):
         raise ConfigError(
             f"train.batch_size = {base.train.batch_size}: {data.name} has only {len(split.train)} training "
-            "images. Use a smaller batch."
+            f"images. Use {fitting_batch(len(split.train))}."
         )
     if data.split is None and split.seed != seed:
         raise ConfigError(

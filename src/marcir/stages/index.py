@@ -3,9 +3,10 @@
 import hashlib
 import io
 import json
+import shlex
 import sys
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -136,7 +137,7 @@ def index(
         if not target.fits_memory and not target.has_index:
             target.build_index()
     return Indexed(
-        notes=(*known.notes, *([advice(images, labels)] if is_pretrained(loaded.config) else [])),
+        notes=(*known.notes, *_hints(loaded, Path(images), labels, len(ids))),
         added=work.added,
         changed=work.changed,
         relabelled=work.relabelled,
@@ -146,6 +147,16 @@ def index(
         broken=work.broken,
         rows=target.count(),
     )
+
+
+def _hints(model: Model, images: Path, labels: str | Path | None, count: int) -> Iterator[str]:
+    """What could be done beyond this: labels that lie there, and a training on them."""
+    table = images / "labels.csv"
+    if labels is None and table.is_file():
+        yield f"{table} was not used: with --labels {shlex.quote(str(table))} its labels are stored, too."
+        labels = table
+    if is_pretrained(model.config):
+        yield advice(images, labels, count)
 
 
 def _model_of(

@@ -122,7 +122,7 @@ def read_model_config(folder: Path) -> ModelConfig:
         return checked_config(json.loads((folder / "config.json").read_text("utf-8")))
     except FileNotFoundError:
         raise ConfigError(
-            f"{folder}: not a model folder (no config.json). Make one with: marcir train --run {folder}"
+            f"{folder}: not a model folder (no config.json). Give a folder that marcir train has made."
         ) from None
     except (OSError, ValueError, RecursionError) as error:
         raise ConfigError(f"{folder}: config.json is not a model's ({reason(error)}).") from error

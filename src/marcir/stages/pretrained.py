@@ -12,6 +12,7 @@ from safetensors.torch import save
 from torch import Tensor
 
 import marcir
+from marcir.config import TrainConfig
 from marcir.data.images import Form, common_form, read_form, read_image
 from marcir.data.resize import prepared, to_square, unit_range
 from marcir.encoder.backbone import Backbone, create_backbone
@@ -22,6 +23,7 @@ from marcir.stages.data import MARGIN
 from marcir.stages.model import Model
 from marcir.stages.training.build import settle_batch_norm
 from marcir.stages.training.model_folder import ModelConfig
+from marcir.stages.training.task import fitting_batch
 
 DATASET = "ImageNet-1k"
 SIZE = 224
@@ -143,11 +145,21 @@ def is_pretrained(config: ModelConfig) -> bool:
     return config.dataset == DATASET and config.loss == {"name": "none"}
 
 
-def advice(images: str | Path, labels: str | Path | None) -> str:
-    """What training on labels would add, and how."""
+def advice(images: str | Path, labels: str | Path | None, count: int) -> str:
+    """What training on labels would add, and how.
+
+    Args:
+        images: The folder that was indexed.
+        labels: Its label table, if one was given.
+        count: How many images there are.
+    """
     words = ["marcir", "train", "--data.name", "manifest", "--data.root", str(images)]
     words += ["--data.labels", str(labels)] if labels is not None else []
     words += ["--encoder.frozen", "true", "--train.epochs", "60", "--train.schedule", "cosine"]
+    trained = int(0.7 * count)
+    if trained < 2 * TrainConfig.batch_size:
+        words += ["--train.batch_size", str(fitting_batch(trained))]
+    words += ["--run", f"runs/{Path(images).resolve().name or 'mine'}"]
     return (
         "These are features of ImageNet. A head trained on labels of this archive (labels.csv: path,labels) "
         f"follows what they mean; on UC Merced it raised nDCG@100 from 74.6 to 84.7: {shlex.join(words)}"

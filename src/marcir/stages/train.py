@@ -1,6 +1,7 @@
 """Train an encoder on a labelled archive, and leave a model folder."""
 
 import hashlib
+import logging
 import os
 import shlex
 import signal
@@ -19,9 +20,9 @@ from filelock import FileLock, Timeout
 from marcir.catalog import loss_options
 from marcir.config import Config
 from marcir.data.split import Split
-from marcir.encoder.backbone import check_backbone
+from marcir.encoder.backbone import check_weights
 from marcir.encoder.precision import Precision
-from marcir.errors import ConfigError, DependencyError, TrainingError
+from marcir.errors import ConfigError, DataError, DependencyError, LabelError, TrainingError
 from marcir.files import cache_folder
 from marcir.losses import MultiLabelLoss
 from marcir.processes import describe_exit
@@ -90,18 +91,43 @@ def train_run(config: Config, quiet: bool = False) -> Trained | None:
     config = effective(config)
     folder = ModelFolder(config.folder)
     folder.check(config)
-    check_backbone(config.encoder.backbone)
-    task = open_task(config, folder.split if folder.started else None)
-    if folder.started:
-        folder.check_images(config, task)
+    check_weights(config.encoder.backbone, config.encoder.weights)
+    task = _opened(config, folder)
     config, precision = decide_precision(config, folder.settings() if folder.started else None)
     fabric = start_fabric(config)
     reporter = Reporter(config.train.epochs, fabric.is_global_zero and not quiet)
-    trainer = _trainer(config, fabric, task, folder, reporter)
     lock = _only_run(folder.path) if fabric.is_global_zero else nullcontext()
     with lock, _explaining_dead_processes(fabric):
         _introduce(reporter, config, task, precision)
+        try:
+            trainer = _trainer(config, fabric, task, folder, reporter)
+        except KeyboardInterrupt:
+            reporter.say(f"stopped; computed features are kept. To go on: marcir train {_command(config)}")
+            raise
         return _train(config, fabric, task, folder, reporter, trainer)
+
+
+def _opened(config: Config, folder: ModelFolder) -> Task:
+    """The archive of a run; of one that goes on, it must be the one that it began with.
+
+    Raises:
+        ConfigError: Where it is another one.
+    """
+    if not folder.started:
+        return open_task(config)
+    try:
+        task = open_task(config, folder.split)
+    except (DataError, LabelError) as error:
+        moved = folder.moved(config)
+        if moved is None:
+            raise
+        name, before, now = moved
+        raise ConfigError(
+            f"{folder.path} was trained with {name} = {before}, now it is {now}, which is another archive: "
+            f"{str(error).rstrip('.')}. Use another --run."
+        ) from error
+    folder.check_archive(config, task)
+    return task
 
 
 def _train(
@@ -171,6 +197,8 @@ def start_fabric(config: Config) -> "Fabric":
         raise DependencyError(
             "lightning-fabric is not installed. Install it with: pip install 'marcir[train]'"
         ) from error
+    # It announces bfloat16 in words of its own; `_introduce` says it with the reason.
+    logging.getLogger("lightning_fabric.utilities.rank_zero").setLevel(logging.WARNING)
     local = int(os.environ.get("LOCAL_WORLD_SIZE", config.train.devices))
     nodes = int(os.environ.get("WORLD_SIZE", local)) // local
     fabric = Fabric(

@@ -12,7 +12,9 @@ from marcir.store.records import Filter
 
 def unknown_label(name: str, known: Iterable[str]) -> StoreError:
     """The error for a label that no image has, with the nearest one."""
-    return StoreError(f"no image of the store has the label '{name}'. {did_you_mean(name, known)}")
+    names = list(known)
+    advice = did_you_mean(name, names) if names else "No image has a label: index with --labels CSV."
+    return StoreError(f"no image of the store has the label '{name}'. {advice}")
 
 
 class LabelIndex:

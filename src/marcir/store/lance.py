@@ -109,7 +109,8 @@ class LanceStore:
             names = whole_tables(self._db)
             if "about" not in names:
                 raise StoreError(
-                    f"{self.uri}: not a store of marcir. Make one with: marcir index --store {self.uri}"
+                    f"{self.uri}: not a store of marcir. Make one with: marcir index --images DIR "
+                    f"--store {self.uri}"
                 )
             if not {"images", "model"} <= names:
                 raise StoreError(f"{self.uri}: half written. Finish it with the same marcir index command.")

@@ -75,7 +75,9 @@ def is_store(uri: str | Path) -> bool:
 def refuse_missing(uri: str) -> None:
     """Say how to make a store that is not there."""
     if "://" not in uri and not Path(uri).is_dir():
-        raise StoreError(f"{uri}: there is no such store. Make one with: marcir index --store {uri}")
+        raise StoreError(
+            f"{uri}: there is no such store. Make one with: marcir index --images DIR --store {uri}"
+        )
 
 
 def refuse_other_folder(uri: str) -> None:

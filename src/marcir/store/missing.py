@@ -23,9 +23,16 @@ def missing(image: str, ids: Sequence[str]) -> MissingImageError:
         image: The id.
         ids: All ids, in order.
     """
-    *others, last = [f"'{each}'" for each in similar_ids(image, ids)] or [""]
-    meant = f"{', '.join(others)} or {last}" if others else last
-    return MissingImageError(f"no image '{image}' in the store.{f' Did you mean {meant}?' if meant else ''}")
+    similar = similar_ids(image, ids)
+    examples = [each for each in ids[:_AROUND] if each.isprintable()][:_MOST]
+    *others, last = [f"'{each}'" for each in similar or examples] or [""]
+    named = f"{', '.join(others)} or {last}" if others else last
+    if not named:
+        return MissingImageError(f"no image '{image}' in the store.")
+    return MissingImageError(
+        f"no image '{image}' in the store. "
+        + (f"Did you mean {named}?" if similar else f"Ids are like {named}.")
+    )
 
 
 def similar_ids(image: str, ids: Sequence[str]) -> list[str]:

@@ -358,6 +358,21 @@ def test_a_plan_says_what_its_runs_compute_in_and_why(
     assert f"new runs compute in float32: {why}\n" in capsys.readouterr().err
 
 
+def test_bfloat16_that_cannot_be_used_is_refused_before_anything_is_written(
+    plan: dict[str, object],
+    own_cache: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    pretend_processor(monkeypatch, "illegal instruction")
+    file, results = tmp_path / "plan.yaml", tmp_path / "results"
+    file.write_text(yaml.safe_dump({**plan, "train": {"epochs": 1, "precision": "bfloat16"}}))
+    assert main(["benchmark", "--config", str(file), "--results", str(results)]) == 2
+    assert "train.precision bfloat16: bfloat16 ends with an illegal instruction" in capsys.readouterr().err
+    assert not results.exists()
+
+
 def test_where_all_records_are_removed_all_runs_are_done_again(
     plan: dict[str, object], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -78,5 +78,44 @@ def test_a_run_that_did_not_record_its_images_stays_where_it_is(
     (run / "images.sha256").unlink()
     moved = Path(shutil.copytree(archive, tmp_path / "moved"))
     assert main(["train", *settings, "--data.root", str(moved), "--run", str(run)]) == 2
-    assert "the images there are not the same" in capsys.readouterr().err
+    assert "has not recorded its images, so that they cannot be compared" in capsys.readouterr().err
     train(*settings, "--run", str(run))
+
+
+def test_images_that_were_changed_in_place_are_noticed(
+    settings: list[str], archive: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own, run = Path(shutil.copytree(archive, tmp_path / "own")), tmp_path / "run"
+    train(*settings, "--data.root", str(own), "--train.epochs", "1", "--run", str(run))
+    shutil.copy(own / "images" / "000001.png", own / "images" / "000000.png")
+    assert main(["train", *settings, "--data.root", str(own), "--run", str(run)]) == 2
+    assert f"{run} was trained on other images: " in capsys.readouterr().err
+
+
+def test_another_archive_for_a_run_is_named_as_such(
+    settings: list[str], trained: Path, archive: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = tmp_path / "other"
+    shutil.copytree(archive / "images", other)
+    lines = (archive / "labels.csv").read_text().replace("images/", "").splitlines()
+    (other / "labels.csv").write_text("\n".join(lines) + "\n")
+    assert main(["train", *settings, "--data.root", str(other), "--run", str(trained)]) == 2
+    said = capsys.readouterr().err
+    assert f"data.root = {archive}, now it is {other}, which is another archive: " in said
+    assert said.endswith("Use another --run.\n")
+    assert len(said.splitlines()) == 1
+
+
+def test_another_split_for_a_run_is_refused_and_its_own_accepted(
+    settings: list[str], trained: Path, archive: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run, other = Path(shutil.copytree(trained, tmp_path / "run")), tmp_path / "other.json"
+    drawn = ["--dataset", "manifest", "--root", str(archive), "--seed", "5", "--out", str(other)]
+    assert main(["data", "split", *drawn]) == 0
+    capsys.readouterr()
+    before = (run / "config.yaml").read_bytes()
+    assert main(["train", *settings, "--data.split", str(other), "--run", str(run)]) == 2
+    assert f"{run} was trained with another split than {other}. " in capsys.readouterr().err
+    assert (run / "config.yaml").read_bytes() == before
+    shutil.copy(run / "split.json", tmp_path / "same.json")
+    train(*settings, "--data.split", str(tmp_path / "same.json"), "--run", str(run))

@@ -15,6 +15,7 @@ import pytest
 from torch import Tensor
 
 from marcir.catalog import loss_options
+from marcir.cli import main
 from marcir.config import Config, read_config
 from marcir.encoder.encoder import Encoder
 from marcir.errors import ConfigError
@@ -106,11 +107,12 @@ class Counted:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.calls, self.last = 0, sys.maxsize
+        self.raises: type[BaseException] = Stop
         describe: Callable[[Encoder, Tensor], Tensor] = Encoder.describe
 
         def counted(encoder: Encoder, images: Tensor) -> Tensor:
             if self.calls == self.last:
-                raise Stop
+                raise self.raises
             self.calls += 1
             return describe(encoder, images)
 
@@ -138,6 +140,26 @@ def test_interrupted_features_are_completed_with_the_same_bits(
     compute(frozen)
     assert counted.calls == ALL - 6
     assert content(own_cache) == unbroken
+
+
+def test_ctrl_c_keeps_the_features_that_are_not_saved_yet_and_says_how_to_go_on(
+    frozen: list[str],
+    own_cache: Path,
+    tmp_path: Path,
+    counted: Counted,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(parts, "PART_SECONDS", 1e9)
+    counted.last, counted.raises = 6, KeyboardInterrupt
+    assert main(["train", *frozen, "--train.epochs", "1", "--run", str(tmp_path / "run")]) == 130
+    *_, before, last = capsys.readouterr().err.splitlines()
+    assert before.startswith("stopped; computed features are kept. To go on: marcir train ")
+    assert last == "marcir: stopped."
+    assert len(part_files(own_cache, "features")) == 1
+    counted.calls, counted.last = 0, sys.maxsize
+    compute(frozen)
+    assert counted.calls == ALL - 6
 
 
 def test_several_interruptions_are_as_good_as_one(

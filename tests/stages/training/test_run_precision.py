@@ -4,7 +4,9 @@ import shutil
 from pathlib import Path
 
 import pytest
+import torch
 import yaml
+from safetensors.torch import save_file
 
 from marcir.cli import main
 from pretended_trials import pretend_processor
@@ -52,9 +54,27 @@ def test_wrong_settings_are_refused_without_a_trial(
     auto: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pretend_processor(monkeypatch, "illegal instruction")
-    for wrong in (["--encoder.backbone", "test_resnett"], ["--data.root", "/nowhere"]):
+    save_file({"x": torch.zeros(1)}, tmp_path / "other.safetensors")
+    for wrong in (
+        ["--encoder.backbone", "test_resnett"],
+        ["--data.root", "/nowhere"],
+        ["--encoder.weights", "imagenet"],
+        ["--encoder.weights", str(tmp_path / "other.safetensors")],
+        ["--encoder.weights", str(tmp_path / "missing.safetensors")],
+    ):
         assert main(["train", *auto, *wrong, "--run", str(tmp_path / "run")]) == 2
-        assert "trying bfloat16" not in capsys.readouterr().err
+        assert len(capsys.readouterr().err.splitlines()) == 1, wrong  # no trial, no packing
+
+
+def test_a_frozen_backbone_needs_no_trial(
+    auto: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pretend_processor(monkeypatch, "faster")
+    frozen = ["--encoder.frozen", "true", "--encoder.weights", "random"]
+    assert main(["train", *auto, *frozen, "--run", str(tmp_path / "run")]) == 0
+    said = capsys.readouterr().err
+    assert "trying bfloat16" not in said
+    assert "computing in float32: the backbone is frozen" in said
 
 
 def test_a_resumed_run_keeps_the_precision_that_it_began_with(
@@ -93,7 +113,7 @@ def test_a_run_that_began_in_bfloat16_is_refused_where_it_cannot_go_on(
     pretend_processor(monkeypatch, "illegal instruction")
     assert main(["train", *auto, "--run", str(run)]) == 2
     said = capsys.readouterr().err.splitlines()[-1]
-    assert f"{run} was begun in bfloat16. " in said
-    assert DIES in said
-    assert said.endswith("to begin again in float32: --train.precision float32 and another --run.")
+    assert f"{run} was begun in bfloat16, and {DIES}. It goes on where bfloat16 works." in said
+    assert "To go on here, set ONEDNN_MAX_CPU_ISA=AVX512_CORE_BF16 in the environment" in said
+    assert said.endswith("To begin again in float32: --train.precision float32 and another --run.")
     assert before == {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}

@@ -117,7 +117,12 @@ class FrozenFeatures:
         key = f"{path.stem} {_BATCH} {torch.__version__}"
         statistics = self._settle(Parts(_parts_folder(path), f"{path.stem}-statistics", key), encoder)
         key += hashlib.sha256(save(statistics)).hexdigest()
-        features = self._embed_all(Parts(_parts_folder(path), f"{path.stem}-features", key), encoder)
+        parts = Parts(_parts_folder(path), f"{path.stem}-features", key)
+        try:
+            features = self._embed_all(parts, encoder)
+        except KeyboardInterrupt:
+            parts.save_added()
+            raise
         whole, *augmented = (
             torch.cat([features[_part_name(version, batch)] for batch in self._batches()])
             for version in range(self._versions + 1)

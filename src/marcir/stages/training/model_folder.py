@@ -13,6 +13,7 @@ from safetensors.torch import load_file, save
 
 import marcir
 from marcir.config import Config, read_yaml
+from marcir.data.split import Split
 from marcir.encoder.encoder import Encoder
 from marcir.errors import ConfigError, TrainingError
 from marcir.figures.history import draw_history
@@ -27,6 +28,7 @@ from marcir.stages.training.task import Task
 _IMAGES = "images.sha256"
 # Settings that do not change what is learned.
 NEUTRAL = frozenset({"data.cache", "train.keep", "train.checkpoint_minutes"})
+_OTHER_RUN = "Use another --run, or the archive that it was trained on."
 # Where the archive and its split lie; the split in the folder says what must lie there.
 DATA_PLACES = frozenset({"data.root", "data.labels", "data.split"})
 
@@ -136,7 +138,7 @@ class ModelFolder:
     def check(self, config: Config) -> None:
         """Refuse a folder that holds something else than a run with these settings.
 
-        Where the archive lies may differ (`check_images` looks at what lies there), and a run may get more
+        Where the archive lies may differ (`check_archive` looks at what lies there), and a run may get more
         epochs.
 
         Raises:
@@ -159,22 +161,37 @@ class ModelFolder:
         elif not file.exists() and self.path.exists() and not all(map(_half_written, self.path.iterdir())):
             raise ConfigError(f"{self.path}: the folder is not empty and is no run. Use another --run.")
 
-    def check_images(self, config: Config, task: Task) -> None:
-        """Refuse to go on with a run whose archive lies elsewhere now and is not the same.
+    def moved(self, config: Config) -> tuple[str, Any, Any] | None:
+        """The first setting that says where the archive lies and is another now, before and now."""
+        return first_difference(self.settings(), config, frozenset(config.flat()) - DATA_PLACES)
 
-        Ids and labels are compared with the run's split when that is read; here, the bytes of the images are.
+    def check_archive(self, config: Config, task: Task) -> None:
+        """Refuse to go on with a run whose images or split are not those that it began with.
+
+        Ids and labels are compared with the run's split when that is read; here, the bytes of the images are,
+        wherever the archive lies now, and a split that is given anew.
 
         Raises:
-            ConfigError: Where they differ, or the run has not recorded them.
+            ConfigError: Where they differ, or an archive was moved and the run has not recorded its images.
         """
-        moved = first_difference(self.settings(), config, frozenset(config.flat()) - DATA_PLACES)
-        if moved is None:
+        split, moved = config.data.split, self.moved(config)
+        given = split if split != self.settings().data.split else None
+        if given is not None and Split.load(given, task.archive).checksum != task.split.checksum:
+            raise ConfigError(f"{self.path} was trained with another split than {split}. {_OTHER_RUN}")
+        if moved is None and config.data.cache != "packed":  # it would have to read all files
             return
-        name, before, now = moved
-        if self._recorded_images() != task.source.checksum:
+        recorded = self._recorded_images()
+        if recorded is None and moved is not None:
             raise ConfigError(
-                f"{self.path} was trained with {name} = {before}, now it is {now}, and the images there are "
-                "not the same. Use another --run, or the archive that it was trained on."
+                f"{self.path} was trained with {moved[0]} = {moved[1]}, now it is {moved[2]}, and has not "
+                f"recorded its images, so that they cannot be compared. {_OTHER_RUN}"
+            )
+        if recorded not in (None, task.source.checksum):
+            where = (
+                f"with {moved[0]} = {moved[1]}, now it is {moved[2]}, and" if moved else "on other images:"
+            )
+            raise ConfigError(
+                f"{self.path} was trained {where} the images there are not the same. {_OTHER_RUN}"
             )
 
     def _recorded_images(self) -> str | None:

@@ -44,8 +44,17 @@ class Parts:
         """
         self.tensors[name] = self._unsaved[name] = tensor
         if time.monotonic() - self._saved_at >= PART_SECONDS:
+            self.save_added()
+
+    def save_added(self) -> None:
+        """Save what was added and is not saved yet.
+
+        Raises:
+            ConfigError: Where it cannot be written.
+        """
+        if self._unsaved:
             self.save(self._unsaved)
-            self._unsaved, self._saved_at = {}, time.monotonic()
+        self._unsaved, self._saved_at = {}, time.monotonic()
 
     def save(self, tensors: Mapping[str, Tensor]) -> None:
         """Add tensors as one part, which is written at once: completely or not at all.

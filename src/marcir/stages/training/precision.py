@@ -5,7 +5,7 @@ from dataclasses import replace
 import torch
 
 from marcir.config import Config
-from marcir.encoder.precision import Precision, Trial, choose_precision
+from marcir.encoder.precision import Precision, Trial, UnusablePrecisionError, choose_precision
 from marcir.errors import ConfigError
 
 
@@ -28,12 +28,13 @@ def decide_precision(config: Config, begun: Config | None = None) -> tuple[Confi
         asked = begun.train.precision
     try:
         precision = choose_precision(asked, trial)
-    except ConfigError as error:
+    except UnusablePrecisionError as error:
         if begun is None:
             raise
+        here = f" To go on here, {error.setting}." if error.setting else ""
         raise ConfigError(
-            f"{config.folder} was begun in bfloat16. {error} The run itself goes on where bfloat16 works; to "
-            "begin again in float32: --train.precision float32 and another --run."
+            f"{config.folder} was begun in bfloat16, and {error.what}. It goes on where bfloat16 works."
+            f"{here} To begin again in float32: --train.precision float32 and another --run."
         ) from error
     if begun is not None:
         precision = replace(precision, why="as the run began")

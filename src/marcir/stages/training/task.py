@@ -79,9 +79,18 @@ def open_task(config: Config, saved_split: Path | None = None) -> Task:
     if config.train.batch_size > len(y):
         raise ConfigError(
             f"train.batch_size = {config.train.batch_size}: there are only {len(y)} training images. "
-            "Use a smaller batch."
+            f"Use --train.batch_size {fitting_batch(len(y))}."
         )
     return Task(archive, split, source, size, LabelStatistics.from_labels(y))
+
+
+def fitting_batch(images: int) -> int:
+    """A batch size for few training images: a power of two, so that there are about four batches.
+
+    >>> fitting_batch(42), fitting_batch(1475), fitting_batch(3)
+    (8, 256, 2)
+    """
+    return max(2, 1 << max(0, (images // 4).bit_length() - 1))
 
 
 def band_statistics(task: Task) -> tuple[tuple[float, ...], tuple[float, ...]]:
