@@ -121,7 +121,7 @@ def check_that_it_serves(line: str, folder: Path, environment: dict[str, str]) -
 
 @pytest.fixture(scope="module")
 def readme_archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder after the README: archive/ and archive.store, without labels; runs/mine has a tiny backbone."""
+    """A folder after the README: archive/, archive.store without labels, and runs/mine of a tiny backbone."""
     folder = tmp_path_factory.mktemp("readme")
     archive, run = str(folder / "archive"), str(folder / "runs/mine")
     with pytest.MonkeyPatch.context() as patch:
