@@ -281,10 +281,8 @@ def test_an_unlabelled_archive_is_searched_with_the_labels_of_another(
     assert [hit["id"] for hit in lent["hits"]] == [hit["id"] for hit in own]
     assert lent["label_shares"] == {}
     line = refusal(capsys, "--store", unlabelled, "--by-labels", first)
-    assert (
-        line
-        == f"marcir: no image of the store has the label '{first}'. No image has a label: index with --labels CSV."
-    )
+    advice = "No image has a label: index with --labels CSV."
+    assert line == f"marcir: no image of the store has the label '{first}'. {advice}"
 
 
 def test_labels_of_an_archive_of_another_model_are_refused(
