@@ -219,6 +219,31 @@ def test_the_winner_is_named_with_the_margin(results: Results, written: Report) 
     assert "Mean ± sample standard deviation of 3 seeds each." in text
 
 
+@pytest.mark.usefixtures("unrendered")
+def test_mean_ranks_over_two_datasets_are_those_of_the_methods_that_both_have(tmp_path: Path) -> None:
+    results = Results(tmp_path)
+    strengths = {"lbase": (0.2, 2.0), "marc": (0.5, 0.5), "oml": (2.0, 0.2), "lmsc": (1.0, None)}
+    for loss, (first, second) in strengths.items():
+        made_record(loss, 0, first, results=results)
+        if second is not None:
+            made_record(loss, 0, second, results=results, dataset="ml-aid", image_side=150)
+    rows = rows_of(table_of(report(tmp_path), "overall", "csv"))
+    ranks = {row[""]: [float(row[name]) for name in list(row)[-2:]] for row in rows}
+    assert ranks == {"LBase": [1, 3], "MARC": [2, 2], "OML": [3, 1]}
+    assert [float(row["all datasets"]) for row in rows] == [2, 2, 2]
+    assert list(rows[0])[-2] == "ML-AID (150 px)"
+
+
+@pytest.mark.usefixtures("unrendered")
+def test_the_time_of_a_loss_step_is_left_out_where_the_machine_was_busy(tmp_path: Path) -> None:
+    results = Results(tmp_path)
+    for loss in ("mulsupcon", "marc"):
+        made_record(loss, 0, 0.5, results=results, timed_idle=False)
+    done = report(tmp_path)
+    assert "A loss step takes" not in page_of(done)
+    assert {row["loss step, ms"] for row in rows_of(table_of(done, "ucm-comparison", "csv"))} == {""}
+
+
 def test_one_seed_has_no_spread_and_says_so(tmp_path: Path) -> None:
     results = made_comparison(tmp_path, ["mulsupcon", "marc"], seeds=[0])
     done = report(results.path)

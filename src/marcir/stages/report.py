@@ -12,7 +12,7 @@ from marcir.stages.benchmarking.record import COMPARISON, Results
 from marcir.stages.reporting.ablation import ablation_table, study_title
 from marcir.stages.reporting.ablation_figures import draw_ablation
 from marcir.stages.reporting.archive_figures import draw_archive
-from marcir.stages.reporting.comparison import brief_table, comparison_table, failures
+from marcir.stages.reporting.comparison import brief_table, comparison_table, failures, overall_table
 from marcir.stages.reporting.comparison_figures import draw_comparison, draw_maps
 from marcir.stages.reporting.document import Block, Figure, Heading, Sentences
 from marcir.stages.reporting.page import page
@@ -78,13 +78,16 @@ def report(results: str | Path, out: str | Path | None = None) -> Report:
             short, chapter = _dataset(own, folder, out / "figures")
         blocks += [Heading(own[0].dataset_title, 3), *short]
         chapters += chapter
+    compared = [study for own in found.values() for study in own if _compared(study)]
+    if overall := overall_table(compared):
+        blocks += [Heading("All datasets", 3), overall]
     runs = runs_table([study for own in found.values() for study in own])
     blocks += [Heading("What was run"), runs, *chapters]
     tables = [block for block in blocks if isinstance(block, Table)]
     figures = tuple(block.file for block in blocks if isinstance(block, Figure))
     target = out / "report.html"
     _write(target, page("Results of marcir", blocks))
-    brief = tuple(brief_table(study) for own in found.values() for study in own if _compared(study))
+    brief = tuple(brief_table(study) for study in compared)
     return Report(target, tuple(_write_tables(tables, out / "tables")), figures, brief)
 
 

@@ -54,6 +54,36 @@ def brief_table(study: Study) -> Table:
     return Table(whole.name, whole.title, tuple(whole.columns[place] for place in kept), lines)
 
 
+def overall_table(studies: Sequence[Study]) -> Table | None:
+    """Mean ranks over several datasets, of the methods that all of them have; None for one dataset.
+
+    Methods are ranked anew among themselves, so that a dataset with more of them does not count differently.
+    """
+    if len(studies) < 2:
+        return None
+    shared = set.intersection(*({row.method for row in study.done} for study in studies))
+    of_studies = [[row for row in study.done if row.method in shared] for study in studies]
+    rows = of_studies[0]
+    if len(rows) < 2:
+        return None
+    ranks = np.array([_ranks_by_method(rows, of) for of in of_studies])  # (studies, methods)
+    means = ranks.mean(0)
+    lines = []
+    for place in np.argsort(means, kind="stable"):
+        cells = [Cell(rows[place].name), number_cell(float(means[place]), digits=2)]
+        cells += [number_cell(float(rank), digits=2) for rank in ranks[:, place]]
+        lines.append(Line(tuple(cells)))
+    columns = ("", "all datasets", *(study.dataset_title for study in studies))
+    notes = ("Mean rank over the seven columns, 1 is best, among the methods that all datasets have.",)
+    return Table("overall", "Mean ranks over all datasets", columns, tuple(lines), notes)
+
+
+def _ranks_by_method(order: Sequence[Row], rows: Sequence[Row]) -> list[float]:
+    """Mean ranks of rows, in the order of the methods of others."""
+    ranks = dict(zip((row.method for row in rows), mean_ranks(rows), strict=True))
+    return [ranks[row.method] for row in order]
+
+
 def column_marks(of: Sequence[Spread]) -> list[Mark]:
     """The best mean and the second, as they are shown; equals share a mark.
 
