@@ -42,9 +42,9 @@ $(INSTALLED): pyproject.toml constraints.txt
 # The pretended S3 of one test, in an environment of its own: it needs older packages than we do.
 s3-server: .venv-s3/.installed
 
-.venv-s3/.installed: tests/store/s3-requirements.txt
+.venv-s3/.installed: tests/search/s3-requirements.txt
 	test -x .venv-s3/bin/python || $(PYTHON) -m venv .venv-s3
-	.venv-s3/bin/python -m pip install --quiet --requirement tests/store/s3-requirements.txt
+	.venv-s3/bin/python -m pip install --quiet --requirement tests/search/s3-requirements.txt
 	touch $@
 
 # What the tests of the page look for barriers with; they also need chromium.

@@ -16,8 +16,8 @@ from pathlib import Path
 import torch
 
 from marcir.data.augment import Augmentation
-from marcir.data.sources import ImageFiles, PackedImages
-from marcir.stages.data import MARGIN, open_archive
+from marcir.data.image_sources import ImageFiles, PackedImages
+from marcir.data.opening import MARGIN, open_archive
 from marcir.torchvision_shim import timm
 
 GOAL = 660

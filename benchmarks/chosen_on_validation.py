@@ -12,8 +12,8 @@ from collections import defaultdict
 from pathlib import Path
 from statistics import mean
 
-from marcir.stages.benchmarking.record import COMPARISON, Record, Results
-from marcir.stages.reporting.runs import CHOSEN_BY
+from marcir.experiments.record import COMPARISON, Record, Results
+from marcir.experiments.report.runs import CHOSEN_BY
 
 Runs = dict[tuple[str, str], dict[int, Record]]
 

@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 
 from marcir.config import Config, DataConfig, LossConfig, TrainConfig
-from marcir.stages.train import train
+from marcir.training.train import train
 
 COLUMN = "nDCG@100"
 OVER_CHANCE = 15

@@ -24,9 +24,9 @@ import faiss
 import numpy as np
 import torch
 
-from marcir.store import Filter, Row
-from marcir.store.lance import LanceStore
-from marcir.store.records import About
+from marcir.search import Filter, Row
+from marcir.search.lance import LanceStore
+from marcir.search.records import About
 
 D, CENTRES, K, BATCH, RARE = 128, 2000, 100, 64, 0.05
 UCM = Path(os.environ.get("MARCIR_SHARED", "../shared")) / "data/ucmerced-multilabel/Images"
@@ -34,7 +34,7 @@ FIRST = """
 import sys, time
 start = time.perf_counter()
 import numpy as np
-from marcir.store.lance import LanceStore
+from marcir.search.lance import LanceStore
 loaded = time.perf_counter()
 store = LanceStore(sys.argv[1])
 store.search(np.ones((1, store.about.dim)), 10)
@@ -48,8 +48,8 @@ def unit(vectors: np.ndarray) -> np.ndarray:
 
 def centres(model: str | None, rng: np.random.Generator) -> tuple[np.ndarray, str]:
     if model is not None and UCM.is_dir():
-        from marcir.stages.embed import embed_files, images_of_folder
-        from marcir.stages.model import load_model
+        from marcir.model.embed import embed_files, images_of_folder
+        from marcir.model.model import load_model
 
         found, _ = embed_files(load_model(model), *images_of_folder(UCM), on_broken="skip")
         return found.vectors, f"ucm embeddings of {model} with noise"

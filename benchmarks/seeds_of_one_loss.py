@@ -12,10 +12,10 @@ from itertools import combinations
 from pathlib import Path
 
 from marcir.catalog import METRICS
+from marcir.experiments.record import COMPARISON, Results
+from marcir.experiments.report.runs import Row, studies
+from marcir.experiments.report.significance import LEVEL, holm, seed_mean, welch
 from marcir.metrics.comparison import compare_scores
-from marcir.stages.benchmarking.record import COMPARISON, Results
-from marcir.stages.reporting.runs import Row, studies
-from marcir.stages.reporting.significance import LEVEL, holm, seed_mean, welch
 
 ONE_AND_ONE = [((a,), (b,)) for a, b in combinations(range(5), 2)]
 TWO_AND_TWO = [((0, 1), (2, 3)), ((0, 2), (1, 3)), ((0, 3), (1, 2))]

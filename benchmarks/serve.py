@@ -33,9 +33,9 @@ import numpy as np
 from PIL import Image
 
 from marcir.files import cache_folder
-from marcir.store import Row
-from marcir.store.lance import LanceStore
-from marcir.store.records import About
+from marcir.search import Row
+from marcir.search.lance import LanceStore
+from marcir.search.records import About
 
 DIM, LABELS, GOAL = 128, 20, 0.30
 MARCIR = Path(sysconfig.get_path("scripts")) / "marcir"

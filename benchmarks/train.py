@@ -20,18 +20,18 @@ from pathlib import Path
 import torch
 
 from marcir.config import Config, DataConfig, EncoderConfig, LossConfig
-from marcir.stages.embed import embed_files
-from marcir.stages.index import index
-from marcir.stages.model import Model
-from marcir.stages.train import effective, start_fabric
-from marcir.stages.training.build import build_encoder, build_loss
-from marcir.stages.training.checkpoint import Checkpoints
-from marcir.stages.training.examples import AugmentedImages
-from marcir.stages.training.loop import Trainer
-from marcir.stages.training.model_folder import ModelConfig, ModelFolder
-from marcir.stages.training.precision import decide_precision
-from marcir.stages.training.reporter import Reporter
-from marcir.stages.training.task import open_task
+from marcir.model.embed import embed_files
+from marcir.model.model import Model
+from marcir.search.index import index
+from marcir.training.build import build_encoder, build_loss
+from marcir.training.checkpoint import Checkpoints
+from marcir.training.inputs import AugmentedImages
+from marcir.training.loop import Trainer
+from marcir.training.precision import decide_precision
+from marcir.training.reporter import Reporter
+from marcir.training.run_folder import ModelFolder, model_config
+from marcir.training.task import open_task
+from marcir.training.train import effective, start_fabric
 
 IMAGES = 2048  # that are embedded and indexed
 ROOT = Path(os.environ.get("MARCIR_SHARED", "../shared")) / "data/ucmerced-multilabel"
@@ -100,7 +100,7 @@ def main() -> None:
         bare_rate, real_rate = (seen / min(side) for side in zip(*times, strict=True))
         told("training", bare_rate, real_rate, 0.85)
 
-    model = Model(encoder, ModelConfig.of(config, task, encoder), Path())
+    model = Model(encoder, model_config(config, task, encoder), Path())
     paths = [task.archive.paths[k] for k in range(IMAGES)]
 
     def bare_inference() -> None:

@@ -7,9 +7,9 @@ import sysconfig
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from marcir.stages.benchmarking.perform import perform
-from marcir.stages.benchmarking.record import Record, Results
-from marcir.stages.benchmarking.workers import Outcome
+from marcir.experiments.perform import perform
+from marcir.experiments.record import Record, Results
+from marcir.experiments.workers import Outcome
 
 MARCIR = Path(sysconfig.get_path("scripts")) / "marcir"
 
@@ -45,6 +45,6 @@ def workers_of(results: Path) -> list[int]:
                 words = (folder / "cmdline").read_bytes().split(b"\0")
             except OSError:
                 continue  # it has ended
-            if b"marcir.stages.benchmarking.worker" in words and str(results).encode() in words:
+            if b"marcir.experiments.worker" in words and str(results).encode() in words:
                 found.append(int(folder.name))
     return found

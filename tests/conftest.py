@@ -75,3 +75,13 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         terminalreporter.write_line(f"skipped, and not on .ci/allowed-skips.txt: {node}", red=True)
     if unexpected:
         terminalreporter._session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+@pytest.fixture(scope="session")
+def scenes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """40 generated scenes of 24 pixels, and their labels.csv; not to be changed."""
+    from marcir.scenes.writing import write_scenes
+
+    folder = tmp_path_factory.mktemp("searched") / "scenes"
+    write_scenes(folder, 40, 24, 0)
+    return folder

@@ -5,8 +5,8 @@ import sys
 import pytest
 import torch
 
-from marcir.encoder import precision
-from marcir.encoder.precision import Processor
+from marcir.model import precision
+from marcir.model.precision import Processor
 
 CLAIMS = Processor("a processor", frozenset({"avx512_bf16", "amx_bf16"}))
 # What a child does after float32 has worked.

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from marcir.catalog import LOSSES
+from marcir.experiments.record import COMPARISON, Record, Results
 from marcir.labels import LabelVocabulary
 from marcir.metrics import Scores
-from marcir.stages.benchmarking.record import COMPARISON, Record, Results
-from marcir.stages.scores import chance_scores, oracle_scores, retrieval_scores
+from marcir.metrics.retrieval_scores import chance_scores, oracle_scores, retrieval_scores
 from marcir.types import Embeddings
 
 IMAGES = 60

@@ -10,8 +10,8 @@ from rich.console import Console
 
 from marcir import progress
 from marcir.progress import track
-from marcir.stages.training.checkpoint import Progress
-from marcir.stages.training.reporter import Reporter
+from marcir.training.checkpoint import Progress
+from marcir.training.reporter import Reporter
 
 
 class Clock:

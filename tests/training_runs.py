@@ -14,8 +14,8 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from marcir.cli import main
-from marcir.stages.training.checkpoint import Progress
-from marcir.stages.training.reporter import Reporter
+from marcir.training.checkpoint import Progress
+from marcir.training.reporter import Reporter
 
 MARCIR = Path(sysconfig.get_path("scripts")) / "marcir"
 

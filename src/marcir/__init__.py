@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from marcir.losses import AcrossProcesses as AcrossProcesses
     from marcir.losses import CrossBatchMemory as CrossBatchMemory
     from marcir.losses import diagnose as diagnose
-    from marcir.stages.model import load_model as load_model
-    from marcir.stages.scores import chance_scores as chance_scores
-    from marcir.stages.scores import oracle_scores as oracle_scores
-    from marcir.stages.scores import retrieval_scores as retrieval_scores
-    from marcir.stages.search import open_store as open_store
+    from marcir.metrics.retrieval_scores import chance_scores as chance_scores
+    from marcir.metrics.retrieval_scores import oracle_scores as oracle_scores
+    from marcir.metrics.retrieval_scores import retrieval_scores as retrieval_scores
+    from marcir.model.model import load_model as load_model
+    from marcir.search.queries import open_store as open_store
 
 __version__ = "0.1.0"
 
@@ -33,22 +33,22 @@ _PUBLIC = {
     "CrossBatchMemory": "marcir.losses",
     "LabelStatistics": "marcir.labels",
     "LabelVocabulary": "marcir.labels",
-    "chance_scores": "marcir.stages.scores",
+    "chance_scores": "marcir.metrics.retrieval_scores",
     "create_loss": "marcir.catalog",
     "create_reader": "marcir.catalog",
     "diagnose": "marcir.losses",
     "jaccard": "marcir.labels",
-    "load_model": "marcir.stages.model",
-    "open_store": "marcir.stages.search",
-    "oracle_scores": "marcir.stages.scores",
-    "retrieval_scores": "marcir.stages.scores",
+    "load_model": "marcir.model.model",
+    "open_store": "marcir.search.queries",
+    "oracle_scores": "marcir.metrics.retrieval_scores",
+    "retrieval_scores": "marcir.metrics.retrieval_scores",
 }
 
 __all__ = ["__version__", *_PUBLIC]
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("data", "labels", "losses", "metrics", "sampling"):
+    if name in ("data", "labels", "losses", "metrics", "search"):
         return import_module(f"marcir.{name}")
     if name not in _PUBLIC:
         raise AttributeError(f"module 'marcir' has no attribute {name!r}")

@@ -9,7 +9,7 @@ from marcir.errors import ConfigError, did_you_mean
 if TYPE_CHECKING:
     import torch
 
-    from marcir.data.dataset import DatasetReader
+    from marcir.data.readers.base import DatasetReader
     from marcir.labels import LabelStatistics
     from marcir.losses import MultiLabelLoss
 
@@ -32,12 +32,12 @@ LOSSES = {
 }
 
 DATASETS = {
-    "dlrsd": "marcir.data.dlrsd:DLRSD",
-    "ml-aid": "marcir.data.ml_aid:MLAID",
-    "whdld": "marcir.data.whdld:WHDLD",
-    "ucm": "marcir.data.ucm:UCM",
-    "scenes": "marcir.data.scenes:Scenes",
-    "manifest": "marcir.data.manifest:Manifest",
+    "dlrsd": "marcir.data.readers.dlrsd:DLRSD",
+    "ml-aid": "marcir.data.readers.ml_aid:MLAID",
+    "whdld": "marcir.data.readers.whdld:WHDLD",
+    "ucm": "marcir.data.readers.ucm:UCM",
+    "scenes": "marcir.scenes.reader:Scenes",
+    "manifest": "marcir.data.readers.manifest:Manifest",
 }
 
 METRICS = {
@@ -51,8 +51,8 @@ METRICS = {
 }
 
 STORES = {
-    "lancedb": "marcir.store.lance:LanceStore",
-    "memory": "marcir.store.memory:MemoryStore",
+    "lancedb": "marcir.search.lance:LanceStore",
+    "memory": "marcir.search.memory:MemoryStore",
 }
 
 # What a loss may need to know of the archive and the network; the rest of its arguments are options.

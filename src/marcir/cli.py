@@ -48,7 +48,7 @@ def _demo(parser: Parser, arguments: Sequence[str]) -> None:
     parser.add_argument("--seed", type=int, default=0, help="fixes everything (default 0)")
     parser.add_argument("--serve", action="store_true", help="then start the page")
     options = parser.parse(arguments)
-    from marcir.stages.demo import demo
+    from marcir.experiments.demo import demo
 
     made = demo(options.out, options.images, options.epochs, options.seed)
     print(made)
@@ -89,7 +89,7 @@ def _inspect(parser: Parser, arguments: Sequence[str]) -> None:
         "--on-broken", default="list", choices=["list", "skip"], help="skip: count without broken images"
     )
     options = parser.parse(arguments)
-    from marcir.stages.data import inspect
+    from marcir.experiments.inspect import inspect
 
     inspect(**vars(options), report=print)
 
@@ -101,7 +101,7 @@ def _split(parser: Parser, arguments: Sequence[str]) -> None:
     parser.add_argument("--method", default="random", help="random (default) or stratified")
     _add_on_broken(parser)
     options = parser.parse(arguments)
-    from marcir.stages.data import split
+    from marcir.experiments.inspect import split
 
     drawn, broken = split(**vars(options))
     _say_skipped(broken)
@@ -119,7 +119,7 @@ def _show(parser: Parser, arguments: Sequence[str]) -> None:
     parser.add_argument("--seed", type=int, default=0, help="fixes which images and how (default 0)")
     _add_on_broken(parser)
     options = parser.parse(arguments)
-    from marcir.stages.data import show
+    from marcir.experiments.inspect import show
 
     broken = show(**vars(options))
     _say_skipped(broken)
@@ -132,7 +132,7 @@ def _scenes(parser: Parser, arguments: Sequence[str]) -> None:
     parser.add_argument("--size", type=int, default=64, help="side in pixels (default 64)")
     parser.add_argument("--seed", type=int, default=0, help="fixes every pixel (default 0)")
     options = parser.parse(arguments)
-    from marcir.data.scene_writing import write_scenes
+    from marcir.scenes.writing import write_scenes
 
     write_scenes(Path(options.out), options.images, options.size, options.seed)
     print(f"{options.out}: {options.images} scenes of {options.size} x {options.size} pixels, labels.csv")
@@ -146,7 +146,7 @@ def _train(parser: Parser, arguments: Sequence[str]) -> None:
     from marcir.catalog import loss_options
 
     config = read_config(arguments, loss_options(loss_name(arguments)))
-    from marcir.stages.train import train
+    from marcir.training.train import train
 
     scores = train(config)
     if scores is not None:
@@ -164,7 +164,7 @@ def _embed(parser: Parser, arguments: Sequence[str]) -> None:
         "--on-broken", default="error", choices=["error", "skip"], help="what broken images do"
     )
     options = parser.parse(arguments)
-    from marcir.stages.embed import embed_folder
+    from marcir.model.embed import embed_folder
 
     made, broken = embed_folder(options.model, options.images, options.out, options.on_broken)
     for problem in broken.values():
@@ -178,11 +178,11 @@ def _info(parser: Parser, arguments: Sequence[str]) -> None:
     )
     options = parser.parse(arguments)
     if "://" in options.what or any(Path(options.what).glob("*.lance")):
-        from marcir.stages.store_info import store_info
+        from marcir.search.store_info import store_info
 
         print(store_info(options.what))
     else:
-        from marcir.stages.info import info
+        from marcir.model.info import info
 
         print(info(options.what))
 
@@ -207,7 +207,7 @@ def _index(parser: Parser, arguments: Sequence[str]) -> int:
         "--check-recall", action="store_true", help="build an approximate index and measure its recall"
     )
     options = parser.parse(arguments)
-    from marcir.stages.index import index
+    from marcir.search.index import index
 
     done = index(
         options.model,
@@ -220,7 +220,7 @@ def _index(parser: Parser, arguments: Sequence[str]) -> int:
     )
     print(done)
     if options.check_recall:
-        from marcir.stages.store_info import check_recall
+        from marcir.search.store_info import check_recall
 
         print(check_recall(options.store))
     return 1 if done.broken else 0
@@ -261,8 +261,8 @@ def _search(parser: Parser, arguments: Sequence[str]) -> None:
     asked_with = (options.image, *(options.like or ()), *(options.unlike or ()))
     if options.sheet is not None and any(_is_same_file(options.sheet, file) for file in asked_with):
         parser.error(f"--sheet {options.sheet}: this is an image of the query. Use another name")
-    from marcir.stages.search import open_store
-    from marcir.store.records import Filter
+    from marcir.search.queries import open_store
+    from marcir.search.records import Filter
 
     where = Filter(
         tuple(options.any or ()), tuple(options.all or ()), tuple(options.none or ()), options.min_similarity
@@ -278,7 +278,7 @@ def _search(parser: Parser, arguments: Sequence[str]) -> None:
         source = open_store(options.labels_from) if options.labels_from else None
         answer = archive.by_labels(options.by_labels, options.k, where, source)
     if options.sheet is not None:
-        from marcir.stages.search_sheet import draw_answer
+        from marcir.search.sheet import draw_answer
 
         draw_answer(
             archive,
@@ -324,7 +324,7 @@ def _export(parser: Parser, arguments: Sequence[str]) -> None:
     parser.add_argument("--model", required=True, metavar="RUN", help="a folder of marcir train")
     parser.add_argument("--onnx", required=True, metavar="OUT", help="where the ONNX file goes")
     options = parser.parse(arguments)
-    from marcir.stages.export import export_onnx
+    from marcir.model.export import export_onnx
 
     worst = export_onnx(options.model, options.onnx)
     print(f"{options.onnx}: agrees with the model to {worst:.1e} for batches of 1, 2 and 5")
@@ -346,7 +346,7 @@ def _evaluate(parser: Parser, arguments: Sequence[str]) -> None:
     _check_evaluated(parser, options)
     variants = {"ideal": options.ideal, "wap": options.wap, "ap": options.ap}
     if options.dataset is not None:
-        from marcir.stages.evaluate_model import evaluate_model
+        from marcir.training.evaluate_model import evaluate_model
 
         found = evaluate_model(
             options.model,
@@ -362,8 +362,8 @@ def _evaluate(parser: Parser, arguments: Sequence[str]) -> None:
         done, queries, gallery, notes = found.evaluation, found.queries, None, found.notes
         _draw_hits(options, queries, gallery, options.images or (options.query and found.root))
     else:
-        from marcir.stages.evaluate import evaluate
-        from marcir.stages.labelled import read_judged
+        from marcir.data.labelled import read_judged
+        from marcir.training.evaluation import evaluate
 
         queries, gallery = read_judged(
             options.embeddings, options.labels, options.gallery_embeddings, options.gallery_labels
@@ -377,7 +377,7 @@ def _evaluate(parser: Parser, arguments: Sequence[str]) -> None:
     if options.markdown is not None:
         done.save_markdown(options.markdown)
     if options.figures:
-        from marcir.stages.evaluation_figures import draw_evaluation
+        from marcir.training.evaluation_figures import draw_evaluation
 
         draw_evaluation(done, options.figures)
     print(done, *notes, sep="\n")
@@ -427,7 +427,7 @@ def _check_evaluated(parser: Parser, options: argparse.Namespace) -> None:
 
 def _draw_hits(options: argparse.Namespace, queries: Any, gallery: Any, images: Any) -> None:
     if images:
-        from marcir.stages.evaluation_figures import draw_hits
+        from marcir.training.evaluation_figures import draw_hits
 
         out = Path(options.figures) / "hits.png"
         draw_hits(queries, gallery, images, out, chosen=options.query, seed=options.seed)
@@ -439,7 +439,7 @@ def _compare(parser: Parser, arguments: Sequence[str]) -> None:
     parser.add_argument("--json", metavar="OUT", help="write the comparison")
     parser.add_argument("--seed", type=int, default=0, help="of the resampling (default 0)")
     options = parser.parse(arguments)
-    from marcir.stages.compare import compare
+    from marcir.experiments.compare import compare
 
     done = compare(options.first, options.second, options.seed)
     if options.json is not None:
@@ -451,7 +451,7 @@ def _report(parser: Parser, arguments: Sequence[str]) -> None:
     parser.add_argument("--results", required=True, metavar="DIR", help="a folder of marcir benchmark")
     parser.add_argument("--out", metavar="DIR", help="where the report goes (default: DIR/report)")
     options = parser.parse(arguments)
-    from marcir.stages.report import report
+    from marcir.experiments.report.report import report
 
     print(report(options.results, options.out))
 
@@ -466,7 +466,7 @@ def _add_plan(parser: Parser) -> None:
 def _benchmark(parser: Parser, arguments: Sequence[str]) -> int:
     _add_plan(parser)
     options = parser.parse(arguments)
-    from marcir.stages.benchmark import benchmark
+    from marcir.experiments.benchmark import benchmark
 
     done = benchmark(options.config, options.results, options.jobs)
     print(done)
@@ -480,12 +480,12 @@ def _ablate(parser: Parser, arguments: Sequence[str]) -> int:
     )
     parser.add_argument("--list", action="store_true", help="list the studies, and nothing else")
     if "--list" in arguments:
-        from marcir.stages.benchmarking.studies import STUDIES
+        from marcir.experiments.studies import STUDIES
 
         print("\n".join(f"{name:18}{study.question}" for name, study in STUDIES.items()))
         return 0
     options = parser.parse(arguments)
-    from marcir.stages.ablate import ablate
+    from marcir.experiments.ablate import ablate
 
     done = ablate(options.config, options.study, options.results, options.jobs)
     print(done)

@@ -116,6 +116,15 @@ class TrainConfig:
             whole("train.patience", self.patience, 1)
 
 
+def fitting_batch(images: int) -> int:
+    """A batch size for few training images: a power of two, so that there are about four batches.
+
+    >>> fitting_batch(42), fitting_batch(1475), fitting_batch(3)
+    (8, 256, 2)
+    """
+    return max(2, 1 << max(0, (images // 4).bit_length() - 1))
+
+
 @dataclass(frozen=True)
 class Config:
     """Everything that a training run is told."""

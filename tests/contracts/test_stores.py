@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from marcir.catalog import STORES, resolve
 from marcir.errors import ConfigError, MissingImageError, StoreError
-from marcir.store import Filter, MemoryStore, Row
-from marcir.store.lance import LanceStore
-from marcir.store.records import About, Store
+from marcir.search import Filter, MemoryStore, Row
+from marcir.search.lance import LanceStore
+from marcir.search.records import About, Store
 
 DIM = 4
 NASTY = [

@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from marcir.data.dataset import LAND_COVER
-from marcir.data.whdld import WHDLD
+from marcir.data.readers.base import LAND_COVER
+from marcir.data.readers.whdld import WHDLD
 
 # The spellings of the published tables.
 UCM_HEADER = (

@@ -6,14 +6,14 @@ import pytest
 import torch
 
 from marcir.config import DataConfig, EncoderConfig
-from marcir.data.scene_writing import write_scenes
-from marcir.data.sources import open_images
+from marcir.data.image_sources import open_images
+from marcir.data.opening import open_archive
 from marcir.data.split import draw_split
 from marcir.labels import LabelStatistics
-from marcir.stages.data import open_archive
-from marcir.stages.scores import chance_scores, retrieval_scores
-from marcir.stages.training.build import build_untrained
-from marcir.stages.training.task import Task, image_size
+from marcir.metrics.retrieval_scores import chance_scores, retrieval_scores
+from marcir.scenes.writing import write_scenes
+from marcir.training.build import build_untrained
+from marcir.training.task import Task, image_size
 
 
 @pytest.mark.slow

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from marcir.stages.index import index
+from marcir.search.index import index
 from serve.hostile_archive import write_hostile
 from serve.server_process import TOKEN, Server
 from serve.server_thread import serving_in_a_thread

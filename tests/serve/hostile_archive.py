@@ -4,8 +4,8 @@ import os
 import shutil
 from pathlib import Path
 
-from marcir.store.lance import LanceStore
-from marcir.store.records import Row
+from marcir.search.lance import LanceStore
+from marcir.search.records import Row
 
 FIRST = "images/000000.png"
 # Ids that lead outside of the folder, or to what is no image.

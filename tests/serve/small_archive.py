@@ -12,10 +12,10 @@ import torch
 from PIL import Image
 from safetensors.torch import save_file
 
-from marcir.data.scene_writing import write_scenes
-from marcir.encoder.backbone import create_backbone
-from marcir.encoder.encoder import Encoder
-from marcir.stages.training.model_folder import ModelConfig
+from marcir.model.backbone import create_backbone
+from marcir.model.encoder import Encoder
+from marcir.model.model_config import ModelConfig
+from marcir.scenes.writing import write_scenes
 
 SIDE, DIM = 24, 16
 # Ids that are quotes, parts of addresses, script, SQL, formulas, and other people's letters.

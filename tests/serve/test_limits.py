@@ -10,10 +10,10 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from marcir.model.model import Model
 from marcir.serve import protocol, service, uploads
 from marcir.serve.embedding import EmbeddedImage, embed_content
 from marcir.serve.settings import MAX_UPLOAD_BYTES
-from marcir.stages.model import Model
 from serve.server_process import Server
 from serve.server_thread import serving_in_a_thread
 

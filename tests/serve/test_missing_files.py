@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from marcir.search.lance import LanceStore
+from marcir.search.queries import open_store
 from marcir.serve.originals import Originals, files_warning
-from marcir.stages.search import open_store
-from marcir.store.lance import LanceStore
 from serve.server_process import serving
 
 

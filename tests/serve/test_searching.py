@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from marcir.search import Filter
+from marcir.search.queries import SearchableArchive, open_store
 from marcir.serve.vectors import decode_vector, encode_vector
-from marcir.stages.search import SearchableArchive, open_store
-from marcir.store import Filter
 from serve.server_process import Server
 from serve.small_archive import DIM, NASTY, NASTY_LABELS
 

@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from marcir.data.archive import Archive as Archive
     from marcir.data.augment import Augmentation as Augmentation
-    from marcir.data.scene_writing import write_scenes as write_scenes
-    from marcir.data.sources import ImageFiles as ImageFiles
-    from marcir.data.sources import PackedImages as PackedImages
+    from marcir.data.image_sources import ImageFiles as ImageFiles
+    from marcir.data.image_sources import PackedImages as PackedImages
     from marcir.data.split import Split as Split
     from marcir.data.split import draw_split as draw_split
+    from marcir.scenes.writing import write_scenes as write_scenes
 
 _PUBLIC = {
     "Archive": "marcir.data.archive",
     "Augmentation": "marcir.data.augment",
-    "ImageFiles": "marcir.data.sources",
-    "PackedImages": "marcir.data.sources",
+    "ImageFiles": "marcir.data.image_sources",
+    "PackedImages": "marcir.data.image_sources",
     "Split": "marcir.data.split",
     "draw_split": "marcir.data.split",
-    "write_scenes": "marcir.data.scene_writing",
+    "write_scenes": "marcir.scenes.writing",
 }
 
 __all__ = [*_PUBLIC]

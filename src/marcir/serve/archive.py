@@ -12,13 +12,13 @@ import numpy as np
 
 from marcir import __version__
 from marcir.errors import MissingImageError, StoreError
+from marcir.search.lance import PAGED
+from marcir.search.queries import Answer, SearchableArchive
+from marcir.search.records import Filter, Row
 from marcir.serve.parameters import PageParameters, SampleParameters, SearchParameters, Where
 from marcir.serve.problems import Refusal
 from marcir.serve.settings import MAX_RESULTS, MAX_UPLOAD_BYTES
 from marcir.serve.vectors import decode_vector
-from marcir.stages.search import Answer, SearchableArchive
-from marcir.store.lance import PAGED
-from marcir.store.records import Filter, Row
 
 # Search of one kind: (k, where, offset) -> Answer.
 Way = Callable[[int, Filter, int], Answer]

@@ -11,7 +11,7 @@ from marcir.data.images import decode_image
 from marcir.serve.vectors import encode_vector
 
 if TYPE_CHECKING:
-    from marcir.stages.model import Model
+    from marcir.model.model import Model
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +51,7 @@ def embed_content(model: "Model", content: bytes, title: str) -> EmbeddedImage:
     Raises:
         BrokenImageError: For bytes that are no image that the model can see.
     """
-    from marcir.stages.index import thumbnail  # with the network: the service answers before it is loaded
+    from marcir.search.index import thumbnail  # with the network: the service answers before it is loaded
 
     pixels = decode_image(content, title)
     (vector,) = model.embed_squares([model.square(pixels, Path(title))])

@@ -16,8 +16,8 @@ from marcir.data.decoding import MAX_BYTES
 from marcir.data.images import decode_image
 from marcir.errors import BrokenImageError, MissingImageError
 from marcir.figures.samples import displayable
+from marcir.search.lance import LanceStore
 from marcir.serve.request_log import escaped
-from marcir.store.lance import LanceStore
 
 _STARTS = {
     b"\xff\xd8\xff": "image/jpeg",

@@ -8,9 +8,9 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 from pydantic_core import PydanticCustomError
 
 from marcir.errors import did_you_mean
+from marcir.search.records import Filter
 from marcir.serve.problems import Refusal
 from marcir.serve.settings import MAX_EXAMPLES, MAX_LIMIT, MAX_RESULTS
-from marcir.store.records import Filter
 
 
 def _given(names: Any) -> Any:

@@ -10,6 +10,7 @@ import torch
 from fastapi import FastAPI, Request
 
 from marcir.errors import MarcirError
+from marcir.search.queries import open_store
 from marcir.serve.archive import ServedArchive
 from marcir.serve.embedding import EmbeddedImage, embed_content
 from marcir.serve.originals import Originals, files_warning
@@ -25,7 +26,6 @@ from marcir.serve.settings import (
 from marcir.serve.timing import add_time
 from marcir.serve.uploads import UploadedFile, Uploads, image_of
 from marcir.serve.workers import Workers
-from marcir.stages.search import open_store
 
 _MOST_SEARCHERS = 4
 

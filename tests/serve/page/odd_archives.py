@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from marcir.stages.index import index
-from marcir.store.lance import LanceStore
+from marcir.search.index import index
+from marcir.search.lance import LanceStore
 from serve.small_archive import SIDE, picture
 
 LABELS = [f"label {number:03} {'of a long name ' * (number % 7 == 0)}".strip() for number in range(500)]

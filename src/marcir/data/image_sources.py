@@ -1,0 +1,151 @@
+"""Batches of images, from files or from a packed cache that training need not wait for."""
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from marcir.checks import switch, whole
+from marcir.data.archive import Archive
+from marcir.data.image_cache import checksum_of_files, load_packed, open_pack
+from marcir.data.images import read_image
+from marcir.data.resize import to_square
+from marcir.data.validation import OnBroken, check_on_broken, leave_out_broken, needed_form, without_broken
+from marcir.errors import DataError
+
+
+class ImageSource(Protocol):
+    """Square images of one size, bands and dtype, by position in its archive.
+
+    Attributes:
+        archive: The images that are served: without the broken ones, where they are skipped.
+        broken: What is wrong with the images that are left out, by id.
+        size: Side of the images, S.
+        bands: Number of bands, C.
+        dtype: Type of the pixels.
+    """
+
+    archive: Archive
+    broken: dict[str, str]
+    size: int
+    bands: int
+    dtype: np.dtype
+
+    @property
+    def checksum(self) -> str:
+        """Of the contents of all image files of the archive, the broken ones among them."""
+        ...
+
+    def batch(self, positions: Sequence[int]) -> Tensor:
+        """Images in the source's dtype. (B, C, S, S)"""
+        ...
+
+
+def open_images(
+    archive: Archive, size: int, on_broken: OnBroken = "error", packed: bool = True
+) -> ImageSource:
+    """The images of an archive for training: positions are those of the source's own `archive`.
+
+    Args:
+        archive: Which images.
+        size: Their side.
+        on_broken: `error` refuses broken images, naming them; `skip` leaves them out.
+        packed: Whether to pack the images into the cache, or read the files for every batch.
+    """
+    source = PackedImages if switch("packed", packed) else ImageFiles
+    return source(archive, size, on_broken)
+
+
+class ImageFiles:
+    """Images read from their files for every batch (`cache: off`).
+
+    Args:
+        archive: Where the files are.
+        size: Side of the images, S.
+        on_broken: `error`: a batch with a broken image raises, naming it; `skip` reads all images once
+            and leaves the broken ones out of `archive`.
+
+    Attributes:
+        archive: The images that are served.
+        broken: What is wrong with the images that are left out, by id.
+    """
+
+    def __init__(self, archive: Archive, size: int, on_broken: OnBroken = "error") -> None:
+        self.size = whole("size", size, 1)
+        self._all, self.archive, self.broken = archive, archive, dict[str, str]()
+        if check_on_broken(on_broken) == "skip":
+            self.archive, self.broken = leave_out_broken(archive, "skip")
+        self.form = needed_form(self.archive)
+        self.bands, self.dtype = self.form.bands, self.form.dtype
+
+    def batch(self, positions: Sequence[int]) -> Tensor:
+        """Images in the source's dtype. (B, C, S, S)"""
+        images = np.empty((len(positions), self.size, self.size, self.bands), self.dtype)
+        for image, position in zip(images, positions, strict=True):
+            image[:] = self.image(position)
+        return torch.from_numpy(images).permute(0, 3, 1, 2)
+
+    @cached_property
+    def checksum(self) -> str:
+        """Of the contents of all image files; reads all of them."""
+        return checksum_of_files(self._all)
+
+    def image(self, position: int) -> np.ndarray:
+        """One image at the source's size. (S, S, C)"""
+        path = self.archive.paths[position]
+        return to_square(self.form.fit(read_image(path), path), self.size)
+
+
+class PackedImages:
+    """All images of an archive in one memory-mapped file in the cache, made once.
+
+    The file is made again when an image changes; it is written beside and renamed, and of two processes
+    that start at once one packs while the other waits. Nothing is written into the archive's folder.
+
+    Args:
+        archive: What to pack.
+        size: Side of the packed images, S; 1.25 times the training size leaves room for crops.
+        on_broken: `error` refuses an archive with broken images, naming them; `skip` leaves them out of
+            `archive`.
+
+    Attributes:
+        archive: The images that are served.
+        broken: What is wrong with the images that are left out, by id.
+        path: The file in the cache.
+    """
+
+    def __init__(self, archive: Archive, size: int, on_broken: OnBroken = "error") -> None:
+        self.size = whole("size", size, 1)
+        check_on_broken(on_broken)
+        if not len(archive):
+            raise DataError(f"{archive.root}: the archive has no images.")
+        self.path, pack, self._images = open_pack(archive, self.size)
+        self.broken, self._checksum = pack.broken, pack.checksum
+        self.archive = without_broken(archive, self.broken, on_broken)
+        # Where the images stand in the file: broken ones have places there that nobody may see.
+        self._rows = np.array([k for k, image in enumerate(archive.ids) if image not in self.broken])
+        self.bands, self.dtype = self._images.shape[3], self._images.dtype
+
+    def batch(self, positions: Sequence[int]) -> Tensor:
+        """Images in the source's dtype. (B, C, S, S)"""
+        rows = self._rows[np.asarray(positions, dtype=np.int64)]
+        return torch.from_numpy(self._images[rows]).permute(0, 3, 1, 2)
+
+    @property
+    def checksum(self) -> str:
+        """Of the contents of all image files."""
+        return self._checksum
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Another process maps the file itself, instead of being sent all images.
+        return {name: value for name, value in vars(self).items() if name != "_images"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        try:
+            self._images = load_packed(self.path)
+        except (OSError, ValueError) as error:
+            raise DataError(f"{self.path}: the packed images are gone ({error}). Start again.") from error

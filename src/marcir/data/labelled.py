@@ -1,0 +1,113 @@
+"""Vectors joined with the labels that judge them."""
+
+import hashlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from marcir.data.label_csv import read_label_table
+from marcir.errors import DataError, did_you_mean
+from marcir.labels import LabelVocabulary
+from marcir.types import Embeddings
+
+Pair = tuple["LabelledEmbeddings", "LabelledEmbeddings | None"]
+
+
+@dataclass(frozen=True, eq=False)
+class LabelledEmbeddings:
+    """Vectors with the labels that judge them.
+
+    Attributes:
+        embeddings: Ids and vectors.
+        labels: Multi-hot labels in the same order. (N, L)
+        vocabulary: Names of the labels.
+    """
+
+    embeddings: Embeddings
+    labels: Tensor
+    vocabulary: LabelVocabulary
+
+    def fingerprint(self) -> str:
+        """Of ids and the names of their labels, but not of vectors: equal where models are judged alike.
+
+        Neither the order of images nor that of label columns matters.
+        """
+        labels = map(sorted, self.vocabulary.decode(self.labels))
+        rows = sorted(zip(self.embeddings.ids, labels, strict=True))
+        return hashlib.sha256(json.dumps(rows).encode()).hexdigest()
+
+
+def read_judged(
+    embeddings: str | Path,
+    labels: str | Path,
+    gallery_embeddings: str | Path | None = None,
+    gallery_labels: str | Path | None = None,
+) -> Pair:
+    """Read queries and, where one is named, a gallery; both with the label names of both.
+
+    Raises:
+        DataError: Names the id that a label table does not have. Also where no image shares a label with
+            another: there is nothing to find.
+    """
+    queries, gallery = read_labelled(embeddings, labels), None
+    if gallery_embeddings is not None and gallery_labels is not None:
+        gallery = read_labelled(gallery_embeddings, gallery_labels)
+    queries, gallery = same_labels(queries, gallery)
+    _check_something_to_find(queries, gallery)
+    return queries, gallery
+
+
+def read_labelled(embeddings: str | Path, labels: str | Path) -> LabelledEmbeddings:
+    """Read vectors and join them with a label table by id.
+
+    Raises:
+        DataError: Names the id that the label table does not have.
+    """
+    vectors = Embeddings.load(embeddings)
+    table = Path(labels)
+    rows, names = read_label_table(table, "\t" if table.suffix in (".tsv", ".txt") else ",")
+    labels_of = {row.image: row.labels for row in rows}
+    for image in vectors.ids:
+        if image not in labels_of:
+            hint = did_you_mean(image, list(labels_of)[:2000])
+            raise DataError(
+                f"{table}: no labels for the id '{image}' of {embeddings}. "
+                + (hint if hint.startswith("Did") else "Ids must be those of the table's first column.")
+            )
+    vocabulary = LabelVocabulary(names)
+    return LabelledEmbeddings(
+        vectors, vocabulary.encode(labels_of[image] for image in vectors.ids), vocabulary
+    )
+
+
+def same_labels(queries: LabelledEmbeddings, gallery: LabelledEmbeddings | None) -> Pair:
+    """Both with the label names of both, in one order."""
+    if gallery is None or queries.vocabulary.names == gallery.vocabulary.names:
+        return queries, gallery
+    names = LabelVocabulary(sorted({*queries.vocabulary.names, *gallery.vocabulary.names}))
+    widened = []
+    for of in (queries, gallery):
+        columns = torch.zeros(len(of.labels), len(names), dtype=torch.bool)
+        columns[:, [names.index_of(name) for name in of.vocabulary.names]] = of.labels
+        widened.append(LabelledEmbeddings(of.embeddings, columns, names))
+    return widened[0], widened[1]
+
+
+def _check_something_to_find(queries: LabelledEmbeddings, gallery: LabelledEmbeddings | None) -> None:
+    if gallery is None:
+        if len(queries.labels) > 1 and not (queries.labels.sum(0) > 1).any():
+            raise DataError("no two images share a label: there is nothing to find. Check the label table.")
+    elif not (queries.labels.any(0) & gallery.labels.any(0)).any():
+        raise DataError(
+            f"no gallery image shares a label with any query: queries have {_some_labels(queries)}, the "
+            f"gallery has {_some_labels(gallery)}. Spell labels alike in both tables."
+        )
+
+
+def _some_labels(images: LabelledEmbeddings) -> str:
+    used = images.labels.any(0).nonzero().flatten().tolist()
+    names = ", ".join(f"'{images.vocabulary[label]}'" for label in used[:3])
+    return (names or "none") + (" ..." if len(used) > 3 else "")

@@ -1,0 +1,1 @@
+"""Readers of archives: one file per dataset."""

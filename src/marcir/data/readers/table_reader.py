@@ -1,0 +1,58 @@
+"""Datasets whose labels stand in a table."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import ClassVar
+
+from marcir.data.archive import Archive, images_below
+from marcir.data.images import SUFFIXES
+from marcir.data.label_csv import LabelRow, read_label_table
+from marcir.data.readers.base import DatasetReader
+from marcir.errors import DataError
+
+
+class TableReader(DatasetReader):
+    """A dataset with a table of image names and labels.
+
+    Attributes:
+        TABLE: The table's usual place below root.
+        DELIMITER: What separates the table's columns.
+    """
+
+    TABLE: ClassVar[str]
+    DELIMITER: ClassVar[str] = ","
+
+    def read_folder(self, root: Path, labels: Path | None) -> Archive:
+        """Read the table; an image belongs to the row with its name."""
+        table = labels or self.need(root / self.TABLE, root)
+        images = images_below(self.need(root / self.IMAGE_FOLDER, root), SUFFIXES)
+        rows, _ = read_label_table(table, self.DELIMITER, spellings(self.LABELS))
+        paths = paths_of_rows(table, rows, images, root)
+        return self.archive(root, [row.image for row in rows], paths, [row.labels for row in rows])
+
+
+def spellings(labels: Iterable[str]) -> dict[str, str]:
+    """Accepted spellings of label names: with hyphens or underscores, in the plural, in any case.
+
+    >>> spellings(["bare soil"])["bare-soil"], spellings(["car"])["cars"]
+    ('bare soil', 'car')
+    """
+    accepted = {}
+    for label in labels:
+        for form in (label, label + "s"):
+            for sign in (" ", "-", "_", ""):
+                accepted[form.replace(" ", sign)] = label
+    return accepted
+
+
+def paths_of_rows(
+    table: Path, rows: Sequence[LabelRow], images: Mapping[str, Path], root: Path
+) -> list[Path]:
+    """The image file of every row of a label table."""
+    for row in rows:
+        if row.image not in images:
+            raise DataError(
+                f"{table} line {row.line}: there is no image named '{row.image}' below {root}. "
+                "Add the file, or remove the line."
+            )
+    return [images[row.image] for row in rows]

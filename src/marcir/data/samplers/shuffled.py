@@ -1,0 +1,65 @@
+"""Plain shuffling."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from marcir.checks import switch
+from marcir.data.samplers.joined import JoinedBatches
+from marcir.errors import ConfigError
+
+
+class ShuffledBatches(JoinedBatches):
+    """Batches of a plain shuffle: every image has the same chance to meet every other.
+
+    A batch sampler: `DataLoader(dataset, batch_sampler=ShuffledBatches(...))`. Call `set_epoch` before each
+    epoch; the batches depend on `(seed, epoch)` alone.
+
+    Args:
+        num_images: Images to draw from, N.
+        batch_size: Images of a joined batch, over all processes; a multiple of `processes`.
+        seed: Of the random numbers, together with the epoch.
+        rank: Which process this is; it gets the rank-th of equal shares of a joined batch.
+        processes: How many there are.
+        drop_last: Leave out the images that do not fill a batch; otherwise they are a last, smaller one.
+
+    >>> batches = ShuffledBatches(10, 4, seed=0)
+    >>> [len(batch) for batch in batches]
+    [4, 4]
+    >>> batches = ShuffledBatches(10, 4, seed=0, drop_last=False)
+    >>> sorted(index for batch in batches for index in batch)
+    [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]
+    """
+
+    def __init__(
+        self,
+        num_images: int,
+        batch_size: int,
+        *,
+        seed: int,
+        rank: int = 0,
+        processes: int = 1,
+        drop_last: bool = True,
+    ) -> None:
+        super().__init__(num_images, batch_size, seed=seed, rank=rank, processes=processes)
+        self.drop_last = switch("drop_last", drop_last)
+        last = num_images % batch_size
+        if not drop_last and 0 < last < processes:
+            raise ConfigError(
+                f"drop_last = False: the last batch has {last} images for {processes} processes. "
+                "Use drop_last = True, or another batch_size."
+            )
+
+    def __len__(self) -> int:
+        return len(range(0, self._used, self.batch_size))
+
+    @property
+    def _used(self) -> int:
+        """How many images an epoch has."""
+        return self.num_images - self.num_images % self.batch_size if self.drop_last else self.num_images
+
+    def joined(self, rng: np.random.Generator) -> Iterator[list[int]]:
+        """The joined batches of one epoch."""
+        images: list[int] = rng.permutation(self.num_images)[: self._used].tolist()
+        for start in range(0, len(images), self.batch_size):
+            yield images[start : start + self.batch_size]

@@ -1,0 +1,244 @@
+"""Look at an archive, split it, show what augmentation does to it."""
+
+import json
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from marcir.checks import one_of, seed_number, whole
+from marcir.data.archive import Archive
+from marcir.data.augment import Augmentation
+from marcir.data.image_sources import ImageFiles
+from marcir.data.images import SUFFIXES
+from marcir.data.label_checks import doubtful_names, unnamed_images
+from marcir.data.opening import MARGIN, open_archive
+from marcir.data.split import Method, Split, draw_split
+from marcir.data.validation import (
+    OnBroken,
+    broken_images,
+    check_on_broken,
+    leave_out_broken,
+    refuse_broken,
+    without_broken,
+)
+from marcir.errors import BrokenImageError, ConfigError
+from marcir.figures.cooccurrence import draw_cooccurrence
+from marcir.figures.samples import draw_samples
+from marcir.labels import LabelStatistics
+
+# Endings of files that readers of archives look at.
+_OF_ARCHIVES = SUFFIXES | {".csv", ".tsv", ".txt"}
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """What is in an archive.
+
+    Attributes:
+        name: The dataset's name.
+        root: Its folder.
+        images: Number of images.
+        expected_images: The published number, where there is one.
+        counts: Images per label.
+        expected: Published images per label, where there are any.
+        labels_per_image: How many images have so many labels.
+        distinct_sets: Number of distinct label sets.
+        broken: What is wrong with images that cannot be read, by id.
+        unnamed: Image files in the folder that are none of the images.
+        doubts: Label names that look like slips, a sentence each.
+    """
+
+    name: str
+    root: str
+    images: int
+    expected_images: int | None
+    counts: dict[str, int]
+    expected: dict[str, int] | None
+    labels_per_image: dict[int, int]
+    distinct_sets: int
+    broken: dict[str, str]
+    unnamed: int = 0
+    doubts: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        lines = [
+            f"{self.name}: {self.images:,} images in {self.root}{_beside(self.images, self.expected_images)}"
+        ]
+        width = max(len(name) for name in self.counts) if self.counts else 0
+        for name, count in self.counts.items():
+            published = self.expected[name] if self.expected else None
+            lines.append(f"  {name:{width}} {count:7,}{_beside(count, published)}")
+        labelled = sum(count * images for count, images in self.labels_per_image.items())
+        spread = ", ".join(f"{count}: {images:,}" for count, images in sorted(self.labels_per_image.items()))
+        lines.append(f"labels an image: {labelled / max(self.images, 1):.2f} on average ({spread})")
+        if unlabelled := self.labels_per_image.get(0):
+            lines.append(f"without any label: {unlabelled:,} (kept; they are never anchors nor positives)")
+        lines.append(f"distinct label sets: {self.distinct_sets:,}")
+        lines.append(f"broken images: {len(self.broken):,}")
+        lines += [f"  {problem}" for problem in self.broken.values()]
+        if self.unnamed:
+            lines.append(f"WARNING: image files in the folder that the table does not name: {self.unnamed:,}")
+        lines += [f"WARNING: label {doubt}" for doubt in self.doubts]
+        # File names may have bytes that are not UTF-8, which no terminal can print.
+        return "\n".join(lines).encode("utf-8", "backslashreplace").decode()
+
+
+def _beside(found: int, published: int | None) -> str:
+    if published is None or found == published:
+        return "" if published is None else "   as published"
+    return f"   WARNING: published {published:,}"
+
+
+def inspect(
+    dataset: str,
+    root: str | Path | None,
+    labels: str | Path | None = None,
+    heat_map: str | Path | None = None,
+    on_broken: Literal["list", "skip"] = "list",
+    report: Callable[[Inspection], object] | None = None,
+) -> Inspection:
+    """Count what is in an archive, read every image once, and draw which labels occur together.
+
+    Broken images are listed in any case; `skip` counts the labels of the others alone. What was found goes to
+    `report` before the heat map is drawn, so that a mistake there hides nothing.
+    """
+    one_of("on_broken", on_broken, ("list", "skip"))
+    archive, reader = open_archive(dataset, root, labels)
+    refuse_replacing(archive, labels, heat_map)
+    broken = broken_images(archive)
+    counted = without_broken(archive, broken, "skip") if on_broken == "skip" else archive
+    names = counted.vocabulary.names
+    statistics = LabelStatistics.from_labels(counted.labels)
+    found = Inspection(
+        name=archive.name,
+        root=str(archive.root),
+        images=len(counted),
+        expected_images=reader.IMAGES,
+        counts=dict(zip(names, statistics.label_counts.tolist(), strict=True)),
+        expected=dict(zip(reader.LABELS, reader.COUNTS, strict=True)) if reader.COUNTS else None,
+        labels_per_image=dict(Counter(counted.labels.sum(1).tolist())),
+        distinct_sets=len(statistics.rows),
+        broken=broken,
+        unnamed=unnamed_images(archive, reader.IMAGE_FOLDER),
+        doubts=tuple(doubtful_names(names)),
+    )
+    if report is not None:
+        report(found)
+    if heat_map is not None:
+        draw_cooccurrence(statistics.cooccurrence.numpy(), names, heat_map)
+    return found
+
+
+def split(
+    dataset: str,
+    root: str | Path | None,
+    out: str | Path,
+    labels: str | Path | None = None,
+    seed: int = 0,
+    method: Method = "random",
+    on_broken: OnBroken = "error",
+) -> tuple[Split, dict[str, str]]:
+    """Draw a split, with the published sizes where the archive has the published number of images.
+
+    Every image is read once: broken ones are refused, or left out of the split with `skip`.
+
+    Returns:
+        The split, and the broken images that were left out.
+    """
+    archive, reader = open_archive(dataset, root, labels)
+    refuse_replacing(archive, labels, out)
+    archive, broken = leave_out_broken(archive, on_broken)
+    sizes = reader.SPLIT if len(archive) == reader.IMAGES else None
+    drawn = draw_split(archive, seed, method, sizes)
+    drawn.save(out)
+    return drawn, broken
+
+
+def show(
+    dataset: str,
+    root: str | Path | None,
+    out: str | Path,
+    labels: str | Path | None = None,
+    images: int = 6,
+    views: int = 5,
+    size: int = 128,
+    seed: int = 0,
+    on_broken: OnBroken = "error",
+) -> dict[str, str]:
+    """Draw some images beside their augmented versions; returns the broken images that were left out."""
+    for name, value in (("images", images), ("views", views), ("size", size)):
+        whole(f"--{name}", value, 1)
+    check_on_broken(on_broken)
+    archive, _ = open_archive(dataset, root, labels)
+    refuse_replacing(archive, labels, out)
+    source = ImageFiles(archive, round(MARGIN * size))
+    order = torch.randperm(len(archive), generator=torch.Generator().manual_seed(seed_number(seed))).tolist()
+    rows: list[list[np.ndarray]] = []
+    titles, broken = [], {}
+    for position in order:
+        if len(rows) == images:
+            break
+        try:
+            batch = source.batch([position])
+        except BrokenImageError as error:
+            broken[archive.ids[position]] = str(error)
+            if on_broken == "error" or len(broken) == len(archive):
+                refuse_broken(broken)
+            continue
+        rows.append(_image_and_views(batch, archive.ids[position], views, size, seed))
+        titles.append(_title(archive, position))
+    draw_samples(rows, titles, out)
+    return broken
+
+
+def _image_and_views(batch: Tensor, name: str, views: int, size: int, seed: int) -> list[np.ndarray]:
+    """An image, and what augmentation makes of it. (H, W, C) each"""
+    augment = Augmentation(size)
+    made = [augment(batch, [name], seed=seed, epoch=0, view=view) for view in range(views)]
+    return [image[0].permute(1, 2, 0).numpy() for image in (batch, *made)]
+
+
+def _title(archive: Archive, position: int) -> str:
+    labels = archive.vocabulary.decode(archive.labels[[position]])[0]
+    return f"{archive.ids[position]}: {', '.join(labels) or 'no label'}"
+
+
+def refuse_replacing(archive: Archive, labels: str | Path | None, out: str | Path | None) -> None:
+    """Refuse to write over what the user brought: label table, images, anything else of the archive.
+
+    New files below the archive's folder are welcome if no reader could take them for images or tables.
+
+    Raises:
+        ConfigError: Names the file.
+    """
+    if out is None:
+        return
+    out = Path(out)
+    inside = out.resolve().is_relative_to(archive.root.resolve())
+    if out.is_file() and any(_same(out, path) for path in (labels, *archive.paths)):
+        raise ConfigError(f"{out}: belongs to the archive and is not replaced. Choose another file.")
+    if inside and out.suffix.lower() in _OF_ARCHIVES:
+        raise ConfigError(f"{out}: lies in the archive's folder {archive.root}. Choose a place outside.")
+    if inside and out.is_file() and not _is_split(out):
+        raise ConfigError(f"{out}: is there already, in the archive's folder. Choose another file.")
+
+
+def _same(out: Path, path: str | Path | None) -> bool:
+    try:
+        return path is not None and out.samefile(path)
+    except OSError:
+        return False
+
+
+def _is_split(path: Path) -> bool:
+    """Whether a file may be replaced by a split, because it is one."""
+    try:
+        return "label_checksum" in json.loads(path.read_bytes())
+    except (OSError, ValueError, TypeError, RecursionError):
+        return False

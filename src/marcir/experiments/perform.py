@@ -1,0 +1,178 @@
+"""One run of a plan, from its settings to its record."""
+
+import hashlib
+import math
+import os
+import platform
+import shutil
+import time
+from dataclasses import replace
+from importlib.metadata import version
+from pathlib import Path
+
+import torch
+from filelock import FileLock
+
+import marcir
+from marcir.catalog import METRICS
+from marcir.config import Config
+from marcir.errors import ConfigError, MarcirError
+from marcir.experiments.plan import Run, config_hash
+from marcir.experiments.record import COMPARISON, Record, Results
+from marcir.files import cache_folder, reason
+from marcir.losses import MultiLabelLoss
+from marcir.metrics.scores import Scores
+from marcir.training.precision import decide_precision
+from marcir.training.train import Trained, effective, train_run
+
+# Loss steps are timed in rounds; rounds that agree within a tenth on an idle machine can be trusted.
+_ROUNDS, _TIMED, _AGREE = 3, 20, 1.1
+_OTHER_LOAD = 0.5
+
+
+def planned(run: Run, split_checksum: str, begun: Config | None = None) -> Record:
+    """The record of a run that has no scores yet.
+
+    Args:
+        run: Which.
+        split_checksum: Of the split that it uses.
+        begun: Settings that it was begun with; None where it was not.
+    """
+    config = effective(run.config)
+    if begun is not None and config.train.precision == "auto":  # it keeps the one that it has
+        config = replace(config, train=replace(config.train, precision=begun.train.precision))
+    else:
+        config, _ = decide_precision(config)
+    return Record(
+        study=run.study,
+        dataset=config.data.name,
+        loss=config.loss.name,
+        method=run.method,
+        setting=run.setting,
+        seed=config.train.seed,
+        config=config.nested(),
+        config_hash=config_hash(config, split_checksum),
+        split_checksum=split_checksum,
+    )
+
+
+def perform(record: Record, results: Results, quiet: bool = True) -> Record:
+    """Train and score one run, or go on with it, and write its record; what goes wrong is recorded, too.
+
+    Where another process is at the same run, it waits and takes what that one recorded.
+
+    Raises:
+        KeyboardInterrupt: After Ctrl-C, when everything is saved.
+    """
+    folder = results.run_folder(record.study, record.name)
+    try:
+        with _alone(folder):
+            found = results.load(record.study, record.name)
+            if found is not None and found.done:
+                same = found.config_hash == record.config_hash
+                return found if same else failed(record, "another command has recorded other settings for it")
+            return _performed(record, results, folder, quiet)
+    except Exception as error:  # whatever it is, the other runs go on
+        kind = "" if isinstance(error, MarcirError) else f"{type(error).__name__}: "
+        done = failed(record, kind + reason(error))
+        results.save_failure(done)
+        return done
+
+
+def _alone(folder: Path) -> FileLock:
+    """Keeps other benchmarks with the same results folder out of a run."""
+    locks = cache_folder() / "locks"
+    locks.mkdir(parents=True, exist_ok=True)
+    return FileLock(locks / f"run-{hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:24]}.lock")
+
+
+def _performed(record: Record, results: Results, folder: Path, quiet: bool) -> Record:
+    trained = train_run(Config.of(record.config, str(folder)), quiet)
+    done = _recorded(record, trained)
+    vectors = None if trained is None or trained.tested is None else trained.tested.images.embeddings
+    results.save(done, vectors)
+    _tidy(folder, record.study)
+    return done
+
+
+def failed(record: Record, why: str) -> Record:
+    """The record of a run that did not end well."""
+    return replace(record, error=why, versions=_versions())
+
+
+def _recorded(record: Record, trained: Trained | None) -> Record:
+    if trained is None or trained.tested is None:
+        raise ConfigError("there are fewer than two test images: there is nothing to score.")
+    if trained.split.checksum != record.split_checksum:
+        raise ConfigError(f"{trained.config.folder} was begun with another split. Remove it to begin again.")
+    evaluation, images, progress = trained.tested.evaluation, trained.tested.images, trained.progress
+    milliseconds, idle = _loss_milliseconds(trained.loss, trained.config, images.labels)
+    names = images.vocabulary.names
+    best = progress.best_epoch
+    return replace(
+        record,
+        seconds=round(progress.seconds, 2),
+        loss_milliseconds=round(milliseconds, 3),
+        timed_idle=idle,
+        best_epoch=None if best is None else best + 1,
+        validation={} if best is None else _validation(progress.history[best]),
+        versions=_versions(),
+        judged_by=evaluation.judged_by,
+        scores=evaluation.model,
+        references={name: _reference(scores) for name, scores in evaluation.references.items()},
+        labels=tuple(tuple(names[k] for k in row.nonzero().flatten().tolist()) for row in images.labels),
+    )
+
+
+def _reference(scores: Scores) -> dict[str, float]:
+    tail = {} if scores.label_scores is None else {"tail": scores.tail}
+    return {**scores, **tail}
+
+
+def _validation(row: dict[str, object]) -> dict[str, float]:
+    return {name: float(str(row[f"validation {name}"])) for name in METRICS if f"validation {name}" in row}
+
+
+def _loss_milliseconds(loss: MultiLabelLoss, config: Config, labels: torch.Tensor) -> tuple[float, bool]:
+    """The shortest of several forward and backward passes on one batch of random vectors.
+
+    Also whether the machine was idle: nothing computes beside this process, and the best of each of several
+    rounds are nearly the same.
+    """
+    idle = _load() <= torch.get_num_threads() + _OTHER_LOAD
+    size = config.train.batch_size
+    y = labels[torch.arange(size) % len(labels)]
+    z = torch.randn(size, config.encoder.dim, generator=torch.Generator().manual_seed(0))
+    rounds = []
+    for _ in range(_ROUNDS):
+        times = []
+        for _ in range(_TIMED):
+            vectors = z.clone().requires_grad_()
+            start = time.perf_counter()
+            loss(vectors, y).backward()
+            times.append(time.perf_counter() - start)
+        rounds.append(min(times))
+    return 1e3 * min(rounds), idle and max(rounds) <= _AGREE * min(rounds)
+
+
+def _load() -> float:
+    """Processes that wanted to run during the last minute; infinite where the system does not say."""
+    try:
+        return os.getloadavg()[0]
+    except (AttributeError, OSError):  # Windows
+        return math.inf
+
+
+def _versions() -> dict[str, str]:
+    packages = {name: version(name) for name in ("torch", "numpy", "timm")}
+    return {
+        "marcir": marcir.__version__,
+        "python": platform.python_version(),
+        **packages,
+        "machine": f"{platform.machine()}, {torch.get_num_threads()} threads",
+    }
+
+
+def _tidy(folder: Path, study: str) -> None:
+    """Models of the comparison stay, for search; checkpoints and models of ablations would fill the disk."""
+    shutil.rmtree(folder / "last" if study == COMPARISON else folder, ignore_errors=True)

@@ -1,0 +1,160 @@
+"""Figures of a comparison that need the records alone: all losses over all columns, rare labels, maps."""
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from marcir.catalog import METRICS
+from marcir.errors import DataError
+from marcir.experiments.record import Record, Results
+from marcir.experiments.report.ablation_figures import means_of, sds_of
+from marcir.experiments.report.comparison import mean_ranks, reference
+from marcir.experiments.report.document import Block, Figure, Sentences
+from marcir.experiments.report.names import BASELINES, OF_INTEREST, OURS
+from marcir.experiments.report.runs import Row, Study
+from marcir.figures.embedding_map import GROUPS, draw_embedding_maps
+from marcir.figures.label_bars import tail_start
+from marcir.figures.score_dots import draw_score_dots
+from marcir.figures.value_maps import Grid, draw_value_maps
+from marcir.metrics.ranking import unit_vectors
+
+UNTRAINED = "untrained"
+
+
+def draw_comparison(study: Study, folder: Path) -> list[Figure]:
+    """Draw all methods over all columns, and the rarest labels of each; returns the figures."""
+    rows = study.done
+    spreads = {column: [row.column(column) for row in rows] for column in METRICS}
+    spreads["tail"] = [row.tail for row in rows]
+    panels = {column: (means_of(of), sds_of(of)) for column, of in spreads.items()}
+    shown = {column: reference(study, UNTRAINED, column).mean for column in (*METRICS, "tail")}
+    lines = {column: value for column, value in shown.items() if not math.isnan(value)}
+    path = folder / study.file_name("comparison.png")
+    special = [row.name for row in rows if row.method in OF_INTEREST]
+    draw_score_dots(
+        [row.name for row in rows],
+        panels,
+        path,
+        highlighted=special,
+        lines={UNTRAINED: lines} if lines else {},
+    )
+    caption = f"All losses over all columns on {study.dataset_title}, mean and standard deviation of seeds."
+    figures = [Figure(path, f"{caption} Ranges differ.")]
+    return figures + _tail(study, folder)
+
+
+def _tail(study: Study, folder: Path) -> list[Figure]:
+    """AP of the rarest third of the labels, by method."""
+    rows = [row for row in study.done if row.tail.seeds]
+    if not rows:
+        return []
+    first = rows[0].scores[0].label_scores
+    if first is None or not first.names:
+        return []
+    order = np.argsort(first.counts, kind="stable")  # the rarest first
+    rarest = order[: len(order) - tail_start(len(order))]
+    values = np.array([[*_label_means(row)[rarest], row.tail.mean] for row in rows])
+    names = [f"{first.names[label]} ({first.counts[label]:,})" for label in rarest]
+    path = folder / study.file_name("tail.png")
+    title = "AP of the rarest third of the labels (in brackets: their training images)"
+    draw_value_maps(Grid([row.name for row in rows], [*names, "mean (tail)"]), {title: values}, path)
+    return [Figure(path, f"Rare labels on {study.dataset_title}, mean over seeds, percent.")]
+
+
+def _label_means(row: Row) -> np.ndarray:
+    """AP of each label, mean over seeds. (L,)"""
+    found = [scores.per_label for scores in row.scores if scores.label_scores is not None]
+    means: np.ndarray = np.mean(found, axis=0)
+    return means
+
+
+def looked_at(study: Study) -> list[Row]:
+    """The methods whose vectors are shown: the best baseline by mean rank, MARC, and ours."""
+    baselines = [row for loss in BASELINES if (row := study.row(loss)) is not None]
+    ranks = mean_ranks(baselines)
+    best = [row for row, rank in zip(baselines, ranks, strict=True) if rank == min(ranks)][:1]
+    return best + [row for method in ("marc", *OURS) if (row := study.row(method)) is not None]
+
+
+def vectors_of(results: Results, record: Record) -> np.ndarray | None:
+    """Unit vectors of a run's test images in the order of its scores; None where they are not kept. (Q, D)"""
+    try:
+        kept = results.vectors(record)
+    except DataError:
+        return None
+    place = {image: position for position, image in enumerate(kept.ids)}
+    if record.scores is None or any(image not in place for image in record.scores.ids):
+        return None
+    order = [place[image] for image in record.scores.ids]
+    return unit_vectors(kept.vectors[order], "vectors").numpy()
+
+
+def draw_maps(study: Study, results: Results, folder: Path) -> list[Block]:
+    """The test images in the plane, coloured by their rarest label, several methods side by side."""
+    maps: dict[str, np.ndarray] = {}
+    groups: list[str] = []
+    shown: list[str] = []
+    for row in looked_at(study):
+        record = row.runs[0]
+        vectors = vectors_of(results, record)
+        own = _rarest_labels(record)
+        if vectors is None or not own:
+            continue
+        if not groups:
+            groups, ids = own, record.scores.ids if record.scores else ()
+        elif record.scores is None or record.scores.ids != ids:
+            continue
+        points, share = plane(vectors)
+        shown.append(row.name)
+        maps[f"{row.name} ({100 * share:.0f} % of the variance)"] = points
+    if not maps:
+        return [Sentences((f"Maps are left out: {results.path} keeps no vectors of these methods.",))]
+    counts = _counts(looked_at(study)[0].runs[0])
+    order = sorted(set(groups) - {""}, key=lambda name: (counts.get(name, 0), name))[:GROUPS]
+    path = folder / study.file_name("map.png")
+    draw_embedding_maps(maps, groups, order, path)
+    missing = [row.name for row in looked_at(study) if row.name not in shown]
+    caption = (
+        f"Test images of {study.dataset_title} by their two main directions (PCA of the unit "
+        "vectors, first seed), coloured by the rarest label of each image, the rarest first."
+        + (f" No vectors are kept of {' and '.join(missing)}." if missing else "")
+    )
+    return [Figure(path, caption)]
+
+
+def plane(vectors: np.ndarray) -> tuple[np.ndarray, float]:
+    """The two main directions of vectors, and the share of the variance in them. (N, 2)
+
+    >>> plane(np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]))[1]
+    1.0
+    """
+    centred = vectors - vectors.mean(0)
+    u, s, _ = np.linalg.svd(centred, full_matrices=False)
+    points = np.zeros((len(vectors), 2))
+    points[:, : min(2, len(s))] = (u * s)[:, :2]
+    # A direction has no sign of its own: the point that lies farthest is on the positive side.
+    far = np.abs(points).argmax(0)
+    points *= np.where(points[far, [0, 1]] < 0, -1, 1)
+    total = float((s**2).sum())
+    return points, round(float((s[:2] ** 2).sum()) / total, 12) if total else 0.0
+
+
+def _rarest_labels(record: Record) -> list[str]:
+    """The label of each test image that is rarest in training; empty for none."""
+    counts = _counts(record)
+    return [
+        min(names, key=lambda name: (counts.get(name, 0), name)) if names else "" for names in record.labels
+    ]
+
+
+def _counts(record: Record) -> dict[str, int]:
+    of = record.scores.label_scores if record.scores is not None else None
+    return {} if of is None else dict(zip(of.names, of.counts.tolist(), strict=True))
+
+
+def rare_label(record: Record, carried: Sequence[str]) -> str:
+    """The label that is rarest in training of those that are carried."""
+    counts = _counts(record)
+    return min(carried, key=lambda name: (counts.get(name, 0), name))

@@ -1,0 +1,161 @@
+"""From the records of a results folder to one page, tables and figures."""
+
+import shlex
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from marcir.errors import DataError
+from marcir.experiments.record import COMPARISON, Results
+from marcir.experiments.report.ablation import ablation_table, study_title
+from marcir.experiments.report.ablation_figures import draw_ablation
+from marcir.experiments.report.archive_figures import draw_archive
+from marcir.experiments.report.comparison import brief_table, comparison_table, failures, overall_table
+from marcir.experiments.report.comparison_figures import draw_comparison, draw_maps
+from marcir.experiments.report.document import Block, Figure, Heading, Sentences
+from marcir.experiments.report.page import page
+from marcir.experiments.report.paper import paper_ablation, paper_table
+from marcir.experiments.report.runs import Study, studies
+from marcir.experiments.report.significance import METHOD, contests
+from marcir.experiments.report.summary import comparison_sentences, runs_table
+from marcir.experiments.report.table import Table
+from marcir.figures.canvas import vector_copies
+from marcir.files import written_whole
+
+
+@dataclass(frozen=True)
+class Report:
+    """What was written.
+
+    Attributes:
+        page: The HTML file.
+        tables: Markdown, LaTeX and CSV files.
+        figures: PNG files; beside each there is a PDF and an SVG file.
+        comparisons: The comparison of each dataset, for a terminal.
+    """
+
+    page: Path
+    tables: tuple[Path, ...]
+    figures: tuple[Path, ...]
+    comparisons: tuple[Table, ...]
+
+    def __str__(self) -> str:
+        shown = [f"{table.title}\n{table.text()}\n" for table in self.comparisons]
+        folder = self.page.parent
+        return "\n".join(
+            [
+                *shown,
+                f"{self.page}: the whole report in one file",
+                f"{folder / 'tables'}: {len(self.tables) // 3} tables as Markdown, LaTeX and CSV",
+                f"{folder / 'figures'}: {len(self.figures)} figures as PNG, PDF and SVG",
+            ]
+        )
+
+
+def report(results: str | Path, out: str | Path | None = None) -> Report:
+    """Write the report of a results folder.
+
+    Args:
+        results: A folder of `marcir benchmark` and `marcir ablate`.
+        out: Where page, tables and figures go; `report` in the results folder by default.
+
+    Raises:
+        DataError: Without records, and where runs of one table were not judged alike.
+    """
+    folder = Results(Path(results))
+    out = Path(out) if out is not None else folder.path / "report"
+    records = folder.records()
+    if not records:
+        raise DataError(
+            f"{folder.path}: no results. Make some with: marcir benchmark --config PLAN.yaml --results "
+            + shlex.quote(str(folder.path))
+        )
+    found = studies(records)
+    blocks: list[Block] = [Heading("In short")]
+    chapters: list[Block] = []
+    for own in found.values():
+        with vector_copies():
+            short, chapter = _dataset(own, folder, out / "figures")
+        blocks += [Heading(own[0].dataset_title, 3), *short]
+        chapters += chapter
+    compared = [study for own in found.values() for study in own if _compared(study)]
+    if overall := overall_table(compared):
+        blocks += [Heading("All datasets", 3), overall]
+    runs = runs_table([study for own in found.values() for study in own])
+    blocks += [Heading("What was run"), runs, *chapters]
+    tables = [block for block in blocks if isinstance(block, Table)]
+    figures = tuple(block.file for block in blocks if isinstance(block, Figure))
+    target = out / "report.html"
+    _write(target, page("Results of marcir", blocks))
+    brief = tuple(brief_table(study) for study in compared)
+    return Report(target, tuple(_write_tables(tables, out / "tables")), figures, brief)
+
+
+def _compared(study: Study) -> bool:
+    return study.name == COMPARISON and bool(study.done)
+
+
+def _dataset(own: list[Study], results: Results, figures: Path) -> tuple[list[Block], list[Block]]:
+    """What is said in short, and the chapter."""
+    short: list[Block] = []
+    chapter: list[Block] = [Heading(own[0].dataset_title)]
+    for study in own:
+        if study.name == COMPARISON:
+            said, blocks = _comparison(study, results, figures)
+            short.append(said)
+            chapter += blocks
+    ablations = [study for study in own if study.name != COMPARISON]
+    if ablations:
+        chapter.append(Heading("Ablations", 3))
+        if not short:
+            names = ", ".join(study.name for study in ablations)
+            short.append(Sentences((f"No comparison; ablations: {names}.",)))
+    for study in ablations:
+        chapter += _ablation(study, figures)
+    return short, chapter
+
+
+def _comparison(study: Study, results: Results, figures: Path) -> tuple[Block, list[Block]]:
+    met = contests(study)
+    said = Sentences(tuple(comparison_sentences(study, met)), listed=True)
+    blocks: list[Block] = [Heading("Comparison", 3)]
+    if study.done:
+        blocks += [comparison_table(study), *draw_comparison(study, figures)]
+    else:
+        blocks.append(Sentences(tuple(failures(study)), listed=True))
+    if met:
+        blocks += [
+            Heading("Statistical significance", 3),
+            Sentences((METHOD,)),
+            *(contest.table(study) for contest in met),
+        ]
+    if beside := paper_table(study):
+        blocks += [Heading("Beside the paper", 3), beside]
+    if study.done:
+        blocks += [Heading("What the vectors look like", 3), *draw_maps(study, results, figures)]
+        blocks += draw_archive(study, results, figures)
+    return said, blocks
+
+
+def _ablation(study: Study, figures: Path) -> list[Block]:
+    blocks: list[Block] = [Heading(study_title(study.name), 4)]
+    if study.done:
+        blocks += [ablation_table(study), *draw_ablation(study, figures)]
+    else:
+        blocks.append(Sentences(tuple(failures(study)), listed=True))
+    if beside := paper_ablation(study):
+        blocks.append(beside)
+    return blocks
+
+
+def _write_tables(tables: Iterable[Table], folder: Path) -> Iterable[Path]:
+    for table in tables:
+        for ending, text in (("md", table.markdown()), ("tex", table.latex()), ("csv", table.csv())):
+            path = folder / f"{table.name}.{ending}"
+            _write(path, text)
+            yield path
+
+
+def _write(path: Path, text: str) -> None:
+    with written_whole(path) as temporary:
+        temporary.write_text(text, "utf-8")

@@ -1,0 +1,5 @@
+"""Images to unit vectors: a backbone of timm and a projection head."""
+
+from marcir.model.encoder import Encoder
+
+__all__ = ["Encoder"]

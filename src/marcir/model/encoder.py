@@ -1,0 +1,117 @@
+"""The encoder: images to unit vectors."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import normalize
+
+from marcir.checks import RANDOM_WEIGHTS
+from marcir.model.backbone import Backbone
+from marcir.model.batch_norm import reestimate_batch_norm, statistics_fit
+
+Embedding = Literal["projection", "backbone"]
+_BATCH = 128  # images that batch-norm statistics are estimated from at a time
+
+
+class Encoder(nn.Module):
+    """A backbone and a two-layer projection head (Readings R14 and R15).
+
+    Args:
+        backbone: Images to features.
+        dim: Length of the head's output, D; 0 for an encoder without a head, whose backbone is compared.
+        embedding: What is compared: `projection`, the head's output, or `backbone`, its input.
+        mean: Of each band, for images in their unit range. (C,)
+        std: Likewise. (C,)
+    """
+
+    mean: Tensor
+    std: Tensor
+
+    def __init__(
+        self,
+        backbone: Backbone,
+        dim: int,
+        embedding: Embedding,
+        mean: tuple[float, ...],
+        std: tuple[float, ...],
+    ) -> None:
+        super().__init__()
+        self.backbone = backbone.network
+        self.features = backbone.features
+        self.embedding = embedding
+        self.head = nn.Sequential()
+        if dim:
+            self.head = nn.Sequential(
+                nn.Linear(backbone.features, backbone.features),
+                nn.ReLU(inplace=True),
+                nn.Linear(backbone.features, dim),
+            )
+        # Known from the model's configuration: not part of its weights.
+        self.register_buffer("mean", torch.tensor(mean).view(-1, 1, 1), persistent=False)
+        self.register_buffer("std", torch.tensor(std).view(-1, 1, 1), persistent=False)
+
+    @property
+    def dim(self) -> int:
+        """Length of an embedding, D."""
+        if self.embedding == "backbone":
+            return self.features
+        last = self.head[-1]
+        assert isinstance(last, nn.Linear)  # noqa: S101  # tells the type checker
+        return last.out_features
+
+    def batch_norm_fits(self, images: Tensor) -> bool:
+        """Whether the backbone's batch-norm statistics are those of such images, in their unit range."""
+        return statistics_fit(self.backbone, (images - self.mean) / self.std)
+
+    def fit_batch_norm(self, batches: Iterable[Tensor]) -> None:
+        """Estimate the backbone's batch-norm statistics on batches of images in their unit range."""
+        reestimate_batch_norm(self.backbone, ((images - self.mean) / self.std for images in batches))
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Embeddings that the loss sees: the head's output at unit length. (B, C, S, S) -> (B, D)"""
+        return self.project(self.describe(images))
+
+    def describe(self, images: Tensor) -> Tensor:
+        """Features of images in their unit range. (B, C, S, S) -> (B, F)"""
+        features: Tensor = self.backbone((images - self.mean) / self.std)
+        return features
+
+    def project(self, features: Tensor) -> Tensor:
+        """The head's output at unit length, float32. (B, F) -> (B, D)"""
+        return normalize(self.head(features).float(), dim=1)
+
+    def embed(self, images: Tensor) -> Tensor:
+        """Embeddings that are stored and compared, at unit length, float32. (B, C, S, S) -> (B, D)"""
+        return self.compared(self.describe(images))
+
+    def compared(self, features: Tensor) -> Tensor:
+        """From features to what is stored and compared, at unit length, float32. (B, F) -> (B, D)"""
+        return normalize(features.float(), dim=1) if self.embedding == "backbone" else self.project(features)
+
+
+def settle_batch_norm(
+    encoder: Encoder, weights: str, positions: Sequence[int], images: Callable[[Sequence[int]], Tensor]
+) -> None:
+    """Keep the batch-norm statistics that came with the weights where they fit, else estimate them.
+
+    Args:
+        encoder: What to adjust.
+        weights: Where its first weights are from; random ones have no statistics.
+        positions: Which images.
+        images: Reads them in their unit range. (B, C, S, S)
+    """
+    spread = positions[:: max(1, len(positions) // _BATCH)][:_BATCH]
+    if weights in RANDOM_WEIGHTS or not encoder.batch_norm_fits(images(spread)):
+        encoder.fit_batch_norm(images(part) for part in whole_batches(positions))
+
+
+def whole_batches(positions: Sequence[int]) -> list[Sequence[int]]:
+    """Positions in batches of one size; a rest is left out, unless it is all there is.
+
+    >>> [len(batch) for batch in whole_batches(range(300))], [len(batch) for batch in whole_batches(range(5))]
+    ([128, 128], [5])
+    """
+    end = len(positions) - len(positions) % _BATCH or len(positions)
+    return [positions[start : start + _BATCH] for start in range(0, end, _BATCH)]

@@ -1,0 +1,81 @@
+"""A model as ONNX, checked against the model itself."""
+
+import warnings
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from marcir.errors import DependencyError, TrainingError
+from marcir.files import written_whole
+from marcir.model.encoder import Encoder
+from marcir.model.model import load_model
+
+TOLERANCE = 1e-4
+_BATCHES = (1, 2, 5)
+
+
+class _Embedder(nn.Module):
+    """What is exported: images in unit range to unit vectors."""
+
+    def __init__(self, encoder: Encoder) -> None:
+        super().__init__()
+        self.encoder = encoder
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Unit vectors. (B, C, size, size) -> (B, D)"""
+        return self.encoder.embed(images)
+
+
+def export_onnx(model: str | Path, out: str | Path) -> float:
+    """Write a model as ONNX, for any batch size; returns the largest difference that was found.
+
+    The input `images` is float32 in unit range (8-bit values divided by 255), (B, C, size, size); the output
+    `vectors` has unit length. Mean and standard deviation are inside.
+
+    Raises:
+        TrainingError: Where onnxruntime does not agree with the model to 1e-4; nothing is written then.
+    """
+    try:
+        import onnxruntime
+    except ModuleNotFoundError as error:
+        raise DependencyError(
+            "onnxruntime is not installed. Install it with: pip install 'marcir[export]'"
+        ) from error
+    loaded = load_model(model)
+    config, encoder = loaded.config, loaded.encoder.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]
+    embedder = _Embedder(encoder).eval()
+    generator = torch.Generator().manual_seed(0)
+    sizes = (config.bands, config.size, config.size)
+    with written_whole(Path(out)) as temporary, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of torch's exporter, about its own insides
+        _write(embedder, torch.rand(2, *sizes, generator=generator), temporary)
+        session = onnxruntime.InferenceSession(temporary.read_bytes(), providers=["CPUExecutionProvider"])
+        worst = 0.0
+        for batch in _BATCHES:
+            images = torch.rand(batch, *sizes, generator=generator)
+            with torch.inference_mode():
+                ours = embedder(images).numpy()
+            theirs = session.run(["vectors"], {"images": images.numpy()})[0]
+            worst = max(worst, float(np.abs(ours - theirs).max()))
+        if not worst <= TOLERANCE:
+            raise TrainingError(
+                f"{out}: onnxruntime differs from the model by {worst:.1e}. Nothing was written."
+            )
+    return worst
+
+
+def _write(embedder: nn.Module, images: Tensor, path: Path) -> None:
+    program = torch.onnx.export(
+        embedder,
+        (images,),
+        input_names=["images"],
+        output_names=["vectors"],
+        dynamic_shapes={"images": {0: torch.export.Dim("batch", min=1)}},
+        dynamo=True,
+        verbose=False,
+    )
+    if program is None:
+        raise TrainingError("torch could not export the model.")
+    program.save(str(path), external_data=False)

@@ -1,0 +1,1 @@
+"""The generated archive of the demo: scenes with several labels."""

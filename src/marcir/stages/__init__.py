@@ -1,1 +1,0 @@
-"""The verbs of marcir: each joins several rooms and can start from a file."""

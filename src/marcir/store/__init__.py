@@ -1,6 +1,0 @@
-"""Embeddings that can be searched: an exact store in memory, and LanceDB on disk or object storage."""
-
-from marcir.store.memory import MemoryStore
-from marcir.store.records import Filter, Hit, Row
-
-__all__ = ["Filter", "Hit", "MemoryStore", "Row"]

@@ -1,0 +1,162 @@
+"""Score a model on labelled images: the seven columns beside chance and ceiling, tables, figures."""
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import marcir
+from marcir.checks import seed_number
+from marcir.data.labelled import LabelledEmbeddings as LabelledEmbeddings
+from marcir.data.labelled import same_labels
+from marcir.files import written_whole
+from marcir.metrics.comparison import Interval, bootstrap_intervals
+from marcir.metrics.curves import Curves, CurveSums
+from marcir.metrics.retrieval_scores import chance_scores, oracle_scores, retrieval_scores
+from marcir.metrics.scores import Scores
+from marcir.text_tables import aligned, markdown, percent, plain
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """The scores of a model and what they are measured against.
+
+    Attributes:
+        name: What the model is called.
+        model: Its scores.
+        intervals: 95 % bootstrap intervals of its columns, over queries.
+        references: Other rows, such as chance, oracle and untrained, by name.
+        curves: What the figures show.
+        judged_by: Fingerprint of the queries, the gallery and their labels.
+        about: Further facts for the JSON file.
+    """
+
+    name: str
+    model: Scores
+    intervals: dict[str, Interval]
+    references: dict[str, Scores]
+    curves: Curves
+    judged_by: str
+    about: dict[str, str] = field(default_factory=dict)
+
+    def rows(self) -> list[list[str]]:
+        """The table: a header, then references, the model, its intervals and what was left out."""
+        named = {**self.references, self.name: self.model}
+        rows = [["", *self.model], *([name, *map(percent, of.values())] for name, of in named.items())]
+        rows.append(["  95 % from", *(percent(interval.low) for interval in self.intervals.values())])
+        rows.append(["  to", *(percent(interval.high) for interval in self.intervals.values())])
+        rows.append(["left out", *(str(number) for number in self.model.left_out.values())])
+        return rows
+
+    def notes(self) -> list[str]:
+        """What a reader must know of the table."""
+        queries, gallery = len(self.model.ids), self.model.gallery
+        lines = [
+            f"{queries:,} queries, {gallery:,} gallery images each, percent. "
+            "chance: the mean of 10 random rankings; oracle: ranked by the labels themselves "
+            "(a ceiling but for wAP). left out: queries without a relevant image."
+        ]
+        chance = self.references.get("chance")
+        if chance is not None and len(chance.ids) < queries and chance.standard_error is not None:
+            error = percent(max(chance.standard_error.values(), default=math.nan), digits=2)
+            lines.append(
+                f"chance is from {len(chance.ids):,} sampled queries: standard error of at most {error}."
+            )
+        if self.model.variants:
+            chosen = ", ".join(f"{name} = {value}" for name, value in self.model.variants.items())
+            lines.append(f"Variants: {chosen}. Not comparable with scores by the default definitions.")
+        if self.model.label_scores is not None:
+            lines.append(f"Mean AP of the rarest third of the labels (tail): {percent(self.model.tail)}.")
+        return lines
+
+    def __str__(self) -> str:
+        return "\n".join([aligned(self.rows()), "", *self.notes()])
+
+    def markdown(self) -> str:
+        """The table, its notes and every label's AP in Markdown."""
+        parts = [f"# {self.name}", markdown(self.rows()), *self.notes()]
+        if self.model.label_scores is not None:
+            scores = self.model.label_scores
+            order = np.argsort(scores.counts, kind="stable")[::-1]  # the tail comes last
+            rows = [[scores.names[k], f"{scores.counts[k]:,}", percent(scores.precision[k])] for k in order]
+            parts.append(markdown([["label", "images", "AP"], *rows]))
+        return "\n\n".join(parts) + "\n"
+
+    def as_json(self) -> dict[str, Any]:
+        """What `marcir compare` reads."""
+        return {
+            "marcir": marcir.__version__,
+            "name": self.name,
+            "judged_by": self.judged_by,
+            **self.about,
+            "model": self.model.as_json(),
+            "intervals": {name: plain(asdict(interval)) for name, interval in self.intervals.items()},
+            "references": {name: _without_queries(of.as_json()) for name, of in self.references.items()},
+            "curves": self.curves.as_json(),
+        }
+
+    def save_json(self, path: str | Path) -> None:
+        """Write the JSON file, whole or not at all."""
+        with written_whole(Path(path)) as temporary:
+            temporary.write_text(json.dumps(self.as_json(), allow_nan=False) + "\n", "utf-8")
+
+    def save_markdown(self, path: str | Path) -> None:
+        """Write the Markdown file, whole or not at all."""
+        with written_whole(Path(path)) as temporary:
+            temporary.write_text(self.markdown(), "utf-8")
+
+
+def evaluate(
+    name: str,
+    queries: LabelledEmbeddings,
+    gallery: LabelledEmbeddings | None = None,
+    *,
+    variants: Mapping[str, str] | None = None,
+    training_counts: Sequence[int] | None = None,
+    more: Mapping[str, Scores] | None = None,
+    seed: int = 0,
+) -> Evaluation:
+    """Score vectors beside chance, oracle and other rows.
+
+    Args:
+        name: What the model is called.
+        queries: Vectors and labels of the queries.
+        gallery: Those of the gallery; by default the queries rank each other.
+        variants: Named variants of the columns.
+        training_counts: Training images per label. (L,)
+        more: Further rows of the table.
+        seed: Of the random rankings and of the bootstrap.
+    """
+    seed_number(seed)
+    name = " ".join(name.split())
+    if name.lower() in ("chance", "oracle", *map(str.lower, more or ())):
+        name += " (model)"  # two rows must not have one name
+    queries, gallery = same_labels(queries, gallery)
+    sums = CurveSums()
+    scores = retrieval_scores(
+        queries.embeddings.vectors,
+        queries.labels,
+        gallery_embeddings=None if gallery is None else gallery.embeddings.vectors,
+        gallery_labels=None if gallery is None else gallery.labels,
+        ids=queries.embeddings.ids,
+        label_names=queries.vocabulary.names,
+        training_counts=training_counts,
+        variants=variants,
+        observers=[sums],
+    )
+    labels: dict[str, Any] = {"gallery_labels": None if gallery is None else gallery.labels}
+    references = {
+        "chance": chance_scores(queries.labels, **labels, variants=variants, seed=seed),
+        "oracle": oracle_scores(queries.labels, **labels, variants=variants),
+        **(more or {}),
+    }
+    judged_by = queries.fingerprint() + ("" if gallery is None else gallery.fingerprint())
+    return Evaluation(name, scores, bootstrap_intervals(scores, seed), references, sums.curves(), judged_by)
+
+
+def _without_queries(content: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in content.items() if name != "queries"}

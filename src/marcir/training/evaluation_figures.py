@@ -1,0 +1,166 @@
+"""Figures of an evaluation: curves, labels, and sheets of what was found."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path, PurePath
+
+import numpy as np
+import torch
+
+from marcir.checks import seed_number, whole
+from marcir.data.images import SUFFIXES, read_image
+from marcir.data.labelled import LabelledEmbeddings, same_labels
+from marcir.errors import DataError, did_you_mean
+from marcir.figures.label_bars import draw_label_bars
+from marcir.figures.pair_similarity import draw_similarity_by_overlap
+from marcir.figures.retrieval_curves import draw_overlap_by_rank, draw_precision_by_threshold
+from marcir.figures.retrieval_sheet import SheetHit, SheetRow, draw_retrieval_sheet
+from marcir.labels import jaccard
+from marcir.metrics.curves import EDGES, HITS
+from marcir.metrics.ranking import rank, unit_vectors
+from marcir.training.evaluation import Evaluation
+
+
+def draw_evaluation(evaluation: Evaluation, folder: str | Path) -> list[Path]:
+    """Draw precision by threshold, overlap by rank, labels, and cosine by overlap; returns the files."""
+    folder, curves, name = Path(folder), evaluation.curves, evaluation.name
+    precision, overlap = folder / "precision-by-threshold.png", folder / "overlap-by-rank.png"
+    draw_precision_by_threshold(
+        np.array(EDGES[1:]),
+        {
+            "oracle": curves.precision_oracle,
+            name: curves.precision,
+            "chance": curves.precision_chance,
+        },
+        HITS,
+        precision,
+    )
+    drawn = [precision]
+    if len(curves.overlap):  # some query has labels
+        drawn.append(overlap)
+        draw_overlap_by_rank(
+            {"oracle": curves.overlap_oracle, name: curves.overlap, "chance": curves.overlap_chance}, overlap
+        )
+    similarity = folder / "cosine-by-overlap.png"
+    draw_similarity_by_overlap(
+        np.array(EDGES), {name: (curves.similarity_mean, curves.similarity_sd, curves.pairs)}, similarity
+    )
+    drawn.append(similarity)
+    scores = evaluation.model.label_scores
+    if scores is not None and scores.names:
+        drawn.append(folder / "labels.png")
+        draw_label_bars(scores.names, scores.counts, {name: scores.precision}, drawn[-1])
+    return drawn
+
+
+def draw_hits(
+    queries: LabelledEmbeddings,
+    gallery: LabelledEmbeddings | None,
+    images: str | Path,
+    out: str | Path,
+    *,
+    chosen: Sequence[str] = (),
+    rows: int = 5,
+    hits: int = 8,
+    seed: int = 0,
+) -> None:
+    """Draw what chosen or random queries find.
+
+    Args:
+        queries: Vectors and labels of the queries.
+        gallery: Those of the gallery; by default the other queries.
+        images: The folder where an id is a path, or the name of a file anywhere below.
+        out: Where the PNG goes.
+        chosen: Ids of queries; random ones by default.
+        rows: How many random queries.
+        hits: Hits of each.
+        seed: Draws the queries.
+    """
+    whole("rows", rows, 1), whole("hits", hits, 1)
+    queries, gallery = same_labels(queries, gallery)
+    files = _Files(Path(images))
+    position_of = {image: position for position, image in enumerate(queries.embeddings.ids)}
+    for image in chosen:
+        if image not in position_of:
+            hint = did_you_mean(image, list(position_of)[:2000])
+            raise DataError(f"--query '{image}' is none of the embeddings' ids. {hint[:300]}")
+    generator = torch.Generator().manual_seed(seed_number(seed))
+    drawn = torch.randperm(len(position_of), generator=generator)[:rows].tolist()
+    positions = [position_of[image] for image in chosen] or drawn
+    draw_retrieval_sheet([_row(queries, gallery, position, hits, files) for position in positions], out)
+
+
+def draw_models(
+    models: Mapping[str, LabelledEmbeddings],
+    images: str | Path,
+    out: str | Path,
+    chosen: Sequence[str],
+    hits: int,
+) -> None:
+    """Draw what queries find with each of several models, one row per query and model.
+
+    Args:
+        models: Names, and vectors of the same images.
+        images: The folder of the images.
+        out: Where the PNG goes.
+        chosen: Ids of the queries.
+        hits: Hits of each.
+    """
+    files, rows = _Files(Path(images)), []
+    for image in chosen:
+        for name, embedded in models.items():
+            row = _row(embedded, None, embedded.embeddings.ids.index(image), hits, files)
+            rows.append(replace(row, title=f"{name}: {Path(image).name}"))
+    draw_retrieval_sheet(rows, out)
+
+
+def _row(
+    queries: LabelledEmbeddings, gallery: LabelledEmbeddings | None, position: int, hits: int, files: "_Files"
+) -> SheetRow:
+    among = gallery or queries
+    z = unit_vectors(queries.embeddings.vectors[[position]], "embeddings")
+    similarity = z @ unit_vectors(among.embeddings.vectors, "gallery embeddings").T
+    order = rank(similarity, torch.tensor([position]) if gallery is None else None)[0, :hits].tolist()
+    y = queries.labels[[position]]
+    overlap = jaccard(y.double(), among.labels[order])[0]
+    shared = queries.vocabulary.decode(y & among.labels[order])
+    found = tuple(
+        SheetHit(
+            files.read(among.embeddings.ids[hit]),
+            among.embeddings.ids[hit],
+            float(similarity[0, hit]),
+            tuple(shared[place]),
+            float(overlap[place]),
+        )
+        for place, hit in enumerate(order)
+    )
+    name = queries.embeddings.ids[position]
+    return SheetRow(files.read(name), name, tuple(queries.vocabulary.decode(y)[0]), found)
+
+
+class _Files:
+    """Image files of a folder, by path or by name, with or without their ending."""
+
+    def __init__(self, folder: Path) -> None:
+        if not folder.is_dir():
+            raise DataError(f"--images {folder}: not a folder.")
+        self._folder = folder
+        self._by_path: dict[str, list[Path]] = {}
+        self._by_name: dict[str, list[Path]] = {}
+        for path in sorted(folder.rglob("*")):
+            if path.suffix.lower() in SUFFIXES:
+                below = path.relative_to(folder)
+                for key in (below.as_posix(), below.with_suffix("").as_posix()):
+                    self._by_path.setdefault(key, []).append(path)
+                for key in (path.name, path.stem):
+                    self._by_name.setdefault(key, []).append(path)
+
+    def read(self, image: str) -> np.ndarray:
+        found = self._by_path.get(PurePath(image).as_posix()) or self._by_name.get(image) or []
+        if not found:
+            raise DataError(f"{self._folder}: no image for the id '{image}'. Set --images to its folder.")
+        if len(found) > 1:
+            raise DataError(
+                f"the id '{image}' may be {found[0]} or {found[1]}. Use paths below the folder as ids."
+            )
+        return read_image(found[0])

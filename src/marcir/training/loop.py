@@ -1,0 +1,277 @@
+"""The training loop: batches, steps, validation, checkpoints."""
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils import clip_grad_norm_
+
+from marcir.config import Config
+from marcir.data.samplers import LabelAwareBatches, ShuffledBatches
+from marcir.errors import ConfigError, TrainingError
+from marcir.losses import AcrossProcesses, LossDiagnosis, MultiLabelLoss, diagnose
+from marcir.metrics.retrieval_scores import retrieval_scores
+from marcir.model.encoder import Encoder
+from marcir.training.checkpoint import Checkpoints, Progress
+from marcir.training.inputs import Examples
+from marcir.training.reporter import Reporter
+from marcir.training.schedule import learning_rate
+from marcir.training.task import Task
+
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
+
+SELECTED_BY = "nDCG@100"  # Reading R17
+# A mean cosine of all pairs above this means that images are hardly told apart.
+COLLAPSED = 0.99
+_BATCH = 128
+
+
+class Trainee(nn.Module):
+    """What is optimised: the encoder, or its head alone where the backbone is frozen."""
+
+    def __init__(self, encoder: Encoder, frozen: bool) -> None:
+        super().__init__()
+        self.encoder, self.frozen = encoder, frozen
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Unit vectors of images, or of features. (B, D)"""
+        embedded: Tensor = self.encoder.project(inputs) if self.frozen else self.encoder(inputs)
+        return embedded
+
+    def train(self, mode: bool = True) -> "Trainee":
+        """Set the mode; a frozen backbone keeps its statistics."""
+        super().train(mode)
+        if self.frozen:
+            self.encoder.backbone.eval()
+        return self
+
+
+@dataclass
+class Trainer:
+    """A run in progress.
+
+    Attributes:
+        config: Its settings.
+        fabric: Devices and processes.
+        task: Archive and split.
+        encoder: What is trained.
+        loss: What it is trained with.
+        examples: Inputs of the network.
+        checkpoints: Where it is saved.
+        reporter: Tells people.
+        on_best: Called when validation was never better, to write the model.
+        on_epoch: Called after every epoch, to write the history.
+        asked_to_stop: Set from outside, at any time; all processes stop after the step that they are at.
+    """
+
+    config: Config
+    fabric: "Fabric"
+    task: Task
+    encoder: Encoder
+    loss: MultiLabelLoss
+    examples: Examples
+    checkpoints: Checkpoints
+    reporter: Reporter
+    on_best: Callable[[], None]
+    on_epoch: Callable[[Progress], None]
+    asked_to_stop: bool = False
+
+    def __post_init__(self) -> None:
+        settings, fabric = self.config.train, self.fabric
+        trainee = Trainee(self.encoder, self.config.encoder.frozen)
+        trained = [p for p in (*trainee.parameters(), *self.loss.parameters()) if p.requires_grad]
+        optimiser = torch.optim.Adam(trained, lr=settings.lr, weight_decay=settings.weight_decay)
+        trainee.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # torch's stubs lack it
+        self.loss.to(fabric.device)
+        self.network, self.optimiser = fabric.setup(trainee, optimiser)
+        self.objective: Any = self.loss
+        if fabric.world_size > 1:
+            self.objective = AcrossProcesses(self.loss)
+            if any(p.requires_grad for p in self.loss.parameters()):
+                self.objective = fabric.setup_module(self.objective)
+        if settings.batch_size < 2 * fabric.world_size:
+            raise ConfigError(
+                f"train.batch_size = {settings.batch_size}: {fabric.world_size} processes need at least two "
+                f"images each. Use {2 * fabric.world_size} or more."
+            )
+        self.positions = self.task.positions("train")
+        shared: dict[str, Any] = {
+            "seed": settings.seed,
+            "rank": fabric.global_rank,
+            "processes": fabric.world_size,
+        }
+        y = self.task.archive.labels[self.positions]
+        self.sampler = (
+            LabelAwareBatches(y, settings.batch_size, **shared)
+            if settings.sampler == "label-aware"
+            else ShuffledBatches(len(y), settings.batch_size, **shared)
+        )
+        self.progress = Progress()
+
+    def resume(self) -> bool:
+        """Go back to the newest checkpoint; whether there was one."""
+        found = self.checkpoints.load(self.encoder, self.loss, self.optimiser)
+        self.progress = found or self.progress
+        return found is not None
+
+    def run(self) -> None:
+        """Train until the last epoch, until validation no longer improves, or until asked to stop."""
+        while not self.done and not self._should_stop():
+            self._epoch()
+
+    @property
+    def done(self) -> bool:
+        """Whether there is nothing left to train."""
+        progress, patience = self.progress, self.config.train.patience
+        waited = progress.epoch - 1 - (progress.best_epoch if progress.best_epoch is not None else -1)
+        return progress.epoch >= self.config.train.epochs or (patience is not None and waited >= patience)
+
+    def _epoch(self) -> None:
+        settings, progress = self.config.train, self.progress
+        rate = learning_rate(settings.schedule, settings.lr, progress.epoch, settings.epochs)
+        for group in self.optimiser.param_groups:
+            group["lr"] = rate
+        self.network.train()
+        self.loss.train()
+        self.sampler.set_epoch(progress.epoch)
+        started, saved = time.monotonic(), time.monotonic()
+        seen, seconds_before = 0, progress.seconds
+        diagnosis = None
+        with self.reporter.steps(progress, len(self.sampler)) as update:
+            for step, batch in enumerate(self.sampler):
+                if step < progress.step:
+                    continue  # done before the run was interrupted
+                last = step == len(self.sampler) - 1
+                value, diagnosis = self._step([self.positions[k] for k in batch], look=last)
+                progress.step, progress.loss_sum = step + 1, progress.loss_sum + value
+                progress.seconds = seconds_before + time.monotonic() - started
+                seen += len(batch) * self.fabric.world_size
+                update(progress.loss_sum / progress.step, seen / max(time.monotonic() - started, 1e-9))
+                if last:
+                    break
+                if self._should_stop():
+                    self._save()
+                    return
+                if time.monotonic() - saved > 60 * settings.checkpoint_minutes:
+                    self._save(together=False)  # the clocks of processes differ
+                    saved = time.monotonic()
+        speed = seen / max(time.monotonic() - started, 1e-9)
+        self._finish_epoch(rate, speed, diagnosis)
+
+    def _step(self, positions: list[int], look: bool) -> tuple[float, LossDiagnosis | None]:
+        """One optimiser step; with a look at what the loss does to the batch."""
+        views = self.config.train.views
+        y = self.task.archive.labels[positions].to(self.fabric.device)
+        inputs = [self.examples.inputs(positions, self.progress.epoch, view) for view in range(views)]
+        z = self.network(torch.cat(inputs).to(self.fabric.device))
+        if views > 1:
+            z = torch.stack(z.chunk(views), 1)  # (B, views, D)
+        self._check_finite("embeddings", bool(torch.isfinite(z).all()))
+        loss = self.objective(z, y)
+        value = float(loss.detach())
+        self._check_finite("loss", math.isfinite(value))
+        self.optimiser.zero_grad()
+        self.fabric.backward(loss)
+        trained = [p for group in self.optimiser.param_groups for p in group["params"]]
+        norm = float(clip_grad_norm_(trained, self.config.train.clip))
+        self._check_finite("gradient", math.isfinite(norm))
+        self.optimiser.step()
+        diagnosis = diagnose(self.loss, z.detach(), y, gradient_norm=norm) if look else None
+        return value, diagnosis
+
+    def _check_finite(self, what: str, finite: bool) -> None:
+        if not finite:
+            raise TrainingError(
+                f"epoch {self.progress.epoch + 1}, step {self.progress.step + 1}: the {what} became infinite "
+                "or NaN. Lower train.lr or raise loss.tau; the last checkpoint is untouched."
+            )
+
+    def _finish_epoch(self, rate: float, speed: float, diagnosis: LossDiagnosis | None) -> None:
+        progress = self.progress
+        row: dict[str, Any] = {
+            "epoch": progress.epoch + 1,
+            "learning_rate": rate,
+            "loss": progress.loss_sum / max(progress.step, 1),
+            "images_per_second": round(speed, 1),
+            "seconds": round(progress.seconds, 1),
+        }
+        if diagnosis is not None:
+            row |= {"valid_anchors": diagnosis.valid_anchors, "gradient_norm": diagnosis.gradient_norm}
+            row |= {f"cosine {name}": value for name, value in diagnosis.cosine.items()}
+        scores, mean_cosine = self._validate()
+        row |= {"mean_cosine": mean_cosine} | {f"validation {name}": value for name, value in scores.items()}
+        progress.history.append(row)
+        score = scores.get(SELECTED_BY)
+        better = score is None or progress.best is None or score > progress.best
+        if better:
+            progress.best, progress.best_epoch = score, progress.epoch
+            if self.fabric.is_global_zero:
+                self.on_best()
+        self._warn(diagnosis)
+        progress.epoch, progress.step, progress.loss_sum = progress.epoch + 1, 0, 0.0
+        if self.fabric.is_global_zero:
+            self.on_epoch(progress)
+        self._save()
+        self.reporter.epoch(progress, better)
+
+    def _validate(self) -> tuple[dict[str, float], float | None]:
+        """Scores of the validation images, and their mean cosine."""
+        positions = self.task.positions("validation")
+        if len(positions) < 2:
+            return {}, None
+        z = self.embed(positions)
+        self._check_finite("embeddings of the validation images", bool(torch.isfinite(z).all()))
+        n = len(z)
+        mean_cosine = (float(z.double().sum(0).square().sum()) - n) / (n * (n - 1))
+        return dict(retrieval_scores(z, self.task.archive.labels[positions], per_label=False)), mean_cosine
+
+    @torch.no_grad()
+    def embed(self, positions: list[int]) -> Tensor:
+        """Embeddings of images, shared by all processes. (N, D)"""
+        self.network.eval()
+        fabric = self.fabric
+        # Equal shares: what is missing at the end is embedded twice.
+        share = -(-len(positions) // fabric.world_size)
+        mine = [positions[(fabric.global_rank * share + k) % len(positions)] for k in range(share)]
+        with fabric.autocast():
+            parts = [
+                self.examples.embed(self.encoder, mine[start : start + _BATCH])
+                for start in range(0, share, _BATCH)
+            ]
+        z = torch.cat(parts).float()
+        gathered: Any = fabric.all_gather(z) if fabric.world_size > 1 else z
+        embedded: Tensor = gathered.reshape(-1, z.shape[1])[: len(positions)].cpu()
+        return embedded
+
+    def _warn(self, diagnosis: LossDiagnosis | None) -> None:
+        if diagnosis is not None and diagnosis.valid_anchors == 0:
+            self.reporter.warn(
+                "no image of the last batch had a partner to learn from: use a larger train.batch_size or "
+                "train.sampler label-aware."
+            )
+        # One epoch may pass through it; two in a row are a collapse.
+        means = [row.get("mean_cosine") or 0.0 for row in self.progress.history[-2:]]
+        if len(means) == 2 and min(means) > COLLAPSED:
+            self.reporter.warn(
+                f"the embeddings have collapsed: their mean cosine is {means[-1]:.3f}. Lower train.lr or "
+                "raise loss.tau."
+            )
+
+    def _save(self, together: bool = True) -> None:
+        """Write a checkpoint; `together`: nobody goes on, or ends, before it is written."""
+        if self.fabric.is_global_zero:
+            self.checkpoints.save(self.progress, self.encoder, self.loss, self.optimiser.optimizer)
+        if together:
+            self.fabric.barrier()
+
+    def _should_stop(self) -> bool:
+        """Whether any process was asked to stop: the same answer on all of them."""
+        if self.fabric.world_size == 1:
+            return self.asked_to_stop
+        asked = torch.tensor(float(self.asked_to_stop), device=self.fabric.device)
+        return bool(self.fabric.all_reduce(asked, reduce_op="sum"))

@@ -1,0 +1,117 @@
+"""What a run trains on: archive, split, images and statistics, from its configuration."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from marcir.config import Config, DataConfig, fitting_batch
+from marcir.data.archive import Archive
+from marcir.data.image_sources import ImageSource, open_images
+from marcir.data.opening import MARGIN, open_archive
+from marcir.data.resize import prepared, unit_range
+from marcir.data.split import Split, draw_split
+from marcir.errors import ConfigError, LabelError
+from marcir.labels import LabelStatistics
+
+SIZE = 224  # Reading R18
+SCENES_SIZE = 64
+# Images that per-band statistics are taken from.
+_SAMPLED = 1000
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """An archive, ready for training.
+
+    Attributes:
+        archive: Its images and labels; without broken ones where they are skipped.
+        split: Which images train, validate and test.
+        source: Batches of images at 1.25 times the training size.
+        size: Side of the images that the network sees.
+        statistics: Label statistics of the training images.
+    """
+
+    archive: Archive
+    split: Split
+    source: ImageSource
+    size: int
+    statistics: LabelStatistics
+
+    def positions(self, part: str) -> list[int]:
+        """Where the images of a part stand in the archive."""
+        return self.split.positions(self.archive, part)
+
+    def images(self, positions: Sequence[int]) -> Tensor:
+        """Images as the network sees them outside training. (B, C, size, size)"""
+        return prepared(self.source.batch(positions), self.size)
+
+
+def image_size(data: DataConfig) -> int:
+    """The size that is set, or the dataset's usual one."""
+    return data.size or (SCENES_SIZE if data.name == "scenes" else SIZE)
+
+
+def open_task(config: Config, saved_split: Path | None = None) -> Task:
+    """Read the archive and split it, or read the split that a run already has.
+
+    Raises:
+        ConfigError: For a training part that is smaller than a batch.
+        LabelError: For labels with which nothing can be learned.
+    """
+    data = config.data
+    archive, reader = open_archive(data.name, data.root, data.labels)
+    published = reader.SPLIT if len(archive) == reader.IMAGES else None
+    size = image_size(data)
+    source = open_images(archive, round(MARGIN * size), data.on_broken, data.cache == "packed")
+    if len(source.archive) != len(archive):
+        published = None
+    archive = source.archive
+    path = saved_split if saved_split is not None and saved_split.exists() else data.split
+    if path is not None:
+        split = Split.load(path, archive)
+    else:
+        split = draw_split(archive, config.train.seed, data.method, published)
+    y = archive.labels[split.positions(archive, "train")]
+    _check_labels(archive, y)
+    if config.train.batch_size > len(y):
+        raise ConfigError(
+            f"train.batch_size = {config.train.batch_size}: there are only {len(y)} training images. "
+            f"Use --train.batch_size {fitting_batch(len(y))}."
+        )
+    return Task(archive, split, source, size, LabelStatistics.from_labels(y))
+
+
+def band_statistics(task: Task) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Mean and standard deviation of each band over training images, in unit range."""
+    positions = task.positions("train")
+    step = max(1, len(positions) // _SAMPLED)
+    sums, squares, pixels = (
+        torch.zeros(task.source.bands, dtype=torch.float64),
+        torch.zeros(task.source.bands, dtype=torch.float64),
+        0,
+    )
+    for start in range(0, len(positions[::step]), 64):
+        images = unit_range(task.source.batch(positions[::step][start : start + 64])).double()
+        sums += images.sum((0, 2, 3))
+        squares += images.square().sum((0, 2, 3))
+        pixels += images[:, 0].numel()
+    mean = sums / pixels
+    spread = (squares / pixels - mean.square()).clamp_min(0).sqrt()
+    return tuple(mean.tolist()), tuple(spread.clamp_min(1e-6).tolist())
+
+
+def _check_labels(archive: Archive, y: Tensor) -> None:
+    used = int(y.any(0).sum())
+    if used < 2:
+        raise LabelError(
+            f"{archive.root}: the training images carry {used} label{'' if used == 1 else 's'}: there is "
+            "nothing to tell apart. Training needs at least two labels."
+        )
+    if not (y.sum(0) >= 2).any():
+        raise LabelError(
+            f"{archive.root}: no label has two training images, so that no image has a partner. Label more "
+            "images."
+        )

@@ -1,0 +1,32 @@
+"""Indexing in a process of its own that announces each step, for the test that kills it."""
+
+from collections.abc import Callable
+from multiprocessing.connection import Connection
+from typing import Any
+
+STEPS = ("create", "embed", "add", "optimize")
+BATCH = 4
+
+
+def announcing_index(connection: Connection) -> None:
+    """Send "ready" after the imports; then index what is received, announcing each step before it begins."""
+    from marcir.search import index as stage
+    from marcir.search.lance import LanceStore
+
+    def announced(step: str, run: Callable[..., Any]) -> Callable[..., Any]:
+        def announce_and_run(*arguments: Any) -> Any:
+            connection.send(step)
+            return run(*arguments)
+
+        return announce_and_run
+
+    create, embed, add, optimize = STEPS
+    LanceStore.create = staticmethod(announced(create, LanceStore.create))  # type: ignore[method-assign]
+    LanceStore.add = announced(add, LanceStore.add)  # type: ignore[method-assign]
+    LanceStore.optimize = announced(optimize, LanceStore.optimize)  # type: ignore[method-assign]
+    stage._Indexing._embed = announced(embed, stage._Indexing._embed)  # type: ignore[method-assign]
+    stage._COMMIT = stage.BATCH = BATCH  # small commits, so that a kill meets one
+    connection.send("ready")
+    model, images, store, labels = connection.recv()
+    stage.index(model, images, store, labels=labels)
+    connection.recv()  # until killed
