@@ -13,31 +13,37 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from marcir.catalog import create_loss as create_loss
     from marcir.catalog import create_reader as create_reader
+    from marcir.catalog import list_losses as list_losses
+    from marcir.errors import MarcirError as MarcirError
     from marcir.labels import LabelStatistics as LabelStatistics
     from marcir.labels import LabelVocabulary as LabelVocabulary
     from marcir.labels import jaccard as jaccard
-    from marcir.losses import AcrossProcesses as AcrossProcesses
     from marcir.losses import CrossBatchMemory as CrossBatchMemory
+    from marcir.losses import DistributedLoss as DistributedLoss
     from marcir.losses import diagnose as diagnose
     from marcir.metrics.retrieval_scores import chance_scores as chance_scores
     from marcir.metrics.retrieval_scores import oracle_scores as oracle_scores
     from marcir.metrics.retrieval_scores import retrieval_scores as retrieval_scores
     from marcir.model.model import load_model as load_model
     from marcir.search.queries import open_store as open_store
+    from marcir.search.records import Filter as Filter
 
 __version__ = "0.1.0"
 
 # Resolved on first use: `marcir --help` must not wait for torch.
 _PUBLIC = {
-    "AcrossProcesses": "marcir.losses",
+    "DistributedLoss": "marcir.losses",
     "CrossBatchMemory": "marcir.losses",
+    "Filter": "marcir.search.records",
     "LabelStatistics": "marcir.labels",
     "LabelVocabulary": "marcir.labels",
+    "MarcirError": "marcir.errors",
     "chance_scores": "marcir.metrics.retrieval_scores",
     "create_loss": "marcir.catalog",
     "create_reader": "marcir.catalog",
     "diagnose": "marcir.losses",
     "jaccard": "marcir.labels",
+    "list_losses": "marcir.catalog",
     "load_model": "marcir.model.model",
     "open_store": "marcir.search.queries",
     "oracle_scores": "marcir.metrics.retrieval_scores",

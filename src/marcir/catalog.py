@@ -41,13 +41,13 @@ DATASETS = {
 }
 
 METRICS = {
-    "mAP(sim)@5000": "marcir.metrics.columns:shared_label_precision",
-    "nDCG(sim)@100": "marcir.metrics.columns:shared_label_gain",
-    "mAP@J0.4": "marcir.metrics.columns:easy_precision",
-    "mAP@J0.6": "marcir.metrics.columns:medium_precision",
-    "mAP@J0.8": "marcir.metrics.columns:hard_precision",
-    "nDCG@100": "marcir.metrics.columns:overlap_gain",
-    "wAP@100": "marcir.metrics.columns:overlap_precision",
+    "mAP(sim)@5000": "marcir.metrics.retrieval_metrics:shared_label_precision",
+    "nDCG(sim)@100": "marcir.metrics.retrieval_metrics:shared_label_gain",
+    "mAP@J0.4": "marcir.metrics.retrieval_metrics:easy_precision",
+    "mAP@J0.6": "marcir.metrics.retrieval_metrics:medium_precision",
+    "mAP@J0.8": "marcir.metrics.retrieval_metrics:hard_precision",
+    "nDCG@100": "marcir.metrics.retrieval_metrics:overlap_gain",
+    "wAP@100": "marcir.metrics.retrieval_metrics:overlap_precision",
 }
 
 STORES = {
@@ -79,6 +79,15 @@ def create_reader(name: str) -> "DatasetReader":
     """
     reader: DatasetReader = resolve("dataset", name, DATASETS)()
     return reader
+
+
+def list_losses() -> list[str]:
+    """The names of all losses, for `create_loss`.
+
+    >>> list_losses()[-2:]
+    ['marc-calibrated', 'marc-proto']
+    """
+    return list(LOSSES)
 
 
 def loss_options(name: str) -> dict[str, Any]:

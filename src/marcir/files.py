@@ -34,7 +34,7 @@ def cache_outside(root: Path) -> Path:
 
 
 @contextmanager
-def written_whole(path: Path, durable: bool = True) -> Iterator[Path]:
+def atomic_write(path: Path, durable: bool = True) -> Iterator[Path]:
     """A temporary path beside the real one, renamed when all is written: nobody ever sees half a file.
 
     Args:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from marcir.errors import DataError, needs
-from marcir.files import reason, written_whole
+from marcir.files import atomic_write, reason
 
 PARQUET = (".parquet", ".pq")
 # What numpy and zip archives raise on damaged files.
@@ -60,7 +60,7 @@ class Embeddings:
     def save(self, path: str | Path) -> None:
         """Write an .npz file, or Parquet where the name says so; whole or not at all."""
         path = Path(path)
-        with written_whole(path) as temporary, temporary.open("wb") as file:
+        with atomic_write(path) as temporary, temporary.open("wb") as file:
             if path.suffix.lower() in PARQUET:
                 _write_parquet(file, self.ids, self.vectors)
             else:

@@ -21,7 +21,7 @@ from marcir.data.image_sources import ImageFiles, PackedImages, open_images
 from marcir.data.readers.dlrsd import DLRSD
 from marcir.data.validation import broken_images, leave_out_broken
 from marcir.errors import BrokenImageError, ConfigError, DataError
-from marcir.files import fingerprint, written_whole
+from marcir.files import atomic_write, fingerprint
 
 pytestmark = pytest.mark.usefixtures("own_cache")
 
@@ -153,7 +153,7 @@ def test_others_may_read_what_is_written(archive: Archive, tmp_path: Path) -> No
         os.umask(old)
     for path in packed.path.parent.glob("*.[jn]*"):
         assert stat.S_IMODE(path.stat().st_mode) == 0o644
-    with written_whole(tmp_path / "kept") as temporary:
+    with atomic_write(tmp_path / "kept") as temporary:
         temporary.write_text("x")
     (tmp_path / "usual").write_text("x")
     assert (tmp_path / "kept").stat().st_mode == (tmp_path / "usual").stat().st_mode
@@ -359,11 +359,11 @@ def test_a_fingerprint_changes_with_every_change_of_a_file(tmp_path: Path) -> No
 
 def test_a_file_that_cannot_be_written_leaves_nothing_behind(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
-    with pytest.raises(ConfigError, match="folder: cannot be written"), written_whole(tmp_path / "folder"):
+    with pytest.raises(ConfigError, match="folder: cannot be written"), atomic_write(tmp_path / "folder"):
         pass
-    with pytest.raises(ConfigError, match=r"\.: cannot be written"), written_whole(Path()):
+    with pytest.raises(ConfigError, match=r"\.: cannot be written"), atomic_write(Path()):
         pass
-    with pytest.raises(ZeroDivisionError), written_whole(tmp_path / "file"):
+    with pytest.raises(ZeroDivisionError), atomic_write(tmp_path / "file"):
         raise ZeroDivisionError
     assert [path.name for path in tmp_path.iterdir()] == ["folder"]
 

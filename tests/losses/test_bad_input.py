@@ -56,18 +56,24 @@ def y_with(value: float, dtype: torch.dtype = torch.float64) -> Tensor:
 
 # What is handed in, and the part of the error that says what was found.
 BAD_BATCHES: dict[str, tuple[Callable[[], tuple[Any, ...]], str]] = {
-    "z is longer than y": (lambda: (z(4), y(3)), "z has 4 rows and y has 3"),
-    "y is longer than z": (lambda: (z(3), y(4)), "z has 3 rows and y has 4"),
-    "views and labels of each view": (lambda: (z(8).view(4, 2, D), y(8)), "z has 4 rows and y has 8"),
-    "a label of 2": (lambda: (z(), y_with(2, torch.int64)), "y: labels must be 0 or 1, found 2"),
-    "a label of -1": (lambda: (z(), y_with(-1, torch.int64)), "y: labels must be 0 or 1, found -1"),
-    "a label of 0.5": (lambda: (z(), y_with(0.5)), "y: labels must be 0 or 1, found 0.5"),
-    "a label of NaN": (lambda: (z(), y_with(math.nan)), "y: labels must be 0 or 1, found nan"),
-    "a label of infinity": (lambda: (z(), y_with(math.inf)), "y: labels must be 0 or 1, found inf"),
-    "a label of -infinity": (lambda: (z(), y_with(-math.inf)), "y: labels must be 0 or 1, found -inf"),
-    "a label of 1e200": (lambda: (z(), y_with(1e200)), "y: labels must be 0 or 1, found"),
-    "a label of 255": (lambda: (z(), y_with(255, torch.uint8)), "y: labels must be 0 or 1, found 255"),
-    "NaN in z": (lambda: (z_with(math.nan), y()), "z has NaN or infinite values in 1 of 4 rows, first row 2"),
+    "z is longer than y": (lambda: (z(4), y(3)), "embeddings has 4 rows and labels has 3"),
+    "y is longer than z": (lambda: (z(3), y(4)), "embeddings has 3 rows and labels has 4"),
+    "views and labels of each view": (
+        lambda: (z(8).view(4, 2, D), y(8)),
+        "embeddings has 4 rows and labels has 8",
+    ),
+    "a label of 2": (lambda: (z(), y_with(2, torch.int64)), "labels: must be 0 or 1, found 2"),
+    "a label of -1": (lambda: (z(), y_with(-1, torch.int64)), "labels: must be 0 or 1, found -1"),
+    "a label of 0.5": (lambda: (z(), y_with(0.5)), "labels: must be 0 or 1, found 0.5"),
+    "a label of NaN": (lambda: (z(), y_with(math.nan)), "labels: must be 0 or 1, found nan"),
+    "a label of infinity": (lambda: (z(), y_with(math.inf)), "labels: must be 0 or 1, found inf"),
+    "a label of -infinity": (lambda: (z(), y_with(-math.inf)), "labels: must be 0 or 1, found -inf"),
+    "a label of 1e200": (lambda: (z(), y_with(1e200)), "labels: must be 0 or 1, found"),
+    "a label of 255": (lambda: (z(), y_with(255, torch.uint8)), "labels: must be 0 or 1, found 255"),
+    "NaN in z": (
+        lambda: (z_with(math.nan), y()),
+        "embeddings has NaN or infinite values in 1 of 4 rows, first row 2",
+    ),
     "infinity in z": (lambda: (z_with(math.inf, 0), y()), "1 of 4 rows, first row 0"),
     "-infinity in z": (lambda: (z_with(-math.inf, 3).half(), y()), "1 of 4 rows, first row 3"),
     "infinities that cancel": (
@@ -75,31 +81,43 @@ BAD_BATCHES: dict[str, tuple[Callable[[], tuple[Any, ...]], str]] = {
         "2 of 4 rows, first row 1",
     ),
     "NaN everywhere": (lambda: (z() * math.nan, y()), "4 of 4 rows, first row 0"),
-    "z of one axis": (lambda: (z()[:, 0], y()), "z: expected floating-point embeddings (N, D) or views"),
+    "z of one axis": (
+        lambda: (z()[:, 0], y()),
+        "embeddings: expected floating-point embeddings (N, D) or views",
+    ),
     "z of four axes": (lambda: (z().view(4, 1, 1, D), y()), "found (4, 1, 1, 4) of torch.float32"),
     "z of no axis": (lambda: (torch.tensor(1.0), y()), "found () of torch.float32"),
     "whole numbers as z": (lambda: (z().long(), y()), "found (4, 4) of torch.int64"),
     "complex numbers as z": (lambda: (z().to(torch.complex64), y()), "found (4, 4) of torch.complex64"),
-    "classes as y": (lambda: (z(), torch.arange(4)), "y: expected multi-hot labels (N, L), found (4,)"),
-    "y of no axis": (lambda: (z(), torch.tensor(1)), "y: expected multi-hot labels (N, L), found ()"),
-    "y of three axes": (lambda: (z(), y()[None]), "y: expected multi-hot labels (N, L), found (1, 4, 3)"),
-    "an empty batch": (lambda: (z(0), y(0)), "z is empty: found (0, 4)"),
-    "embeddings of no dimension": (lambda: (z(4, 0), y()), "z is empty: found (4, 0)"),
-    "no views": (lambda: (torch.zeros(4, 0, D), y()), "z is empty"),
-    "z_other alone": (lambda: (z(), y(), z()), "z_other was given without y_other"),
-    "y_other alone": (lambda: (z(), y(), None, y()), "y_other was given without z_other"),
-    "others of different length": (lambda: (z(), y(), z(3), y(4)), "z_other has 3 rows and y_other has 4"),
+    "classes as y": (lambda: (z(), torch.arange(4)), "labels: expected multi-hot labels (N, L), found (4,)"),
+    "y of no axis": (lambda: (z(), torch.tensor(1)), "labels: expected multi-hot labels (N, L), found ()"),
+    "y of three axes": (
+        lambda: (z(), y()[None]),
+        "labels: expected multi-hot labels (N, L), found (1, 4, 3)",
+    ),
+    "an empty batch": (lambda: (z(0), y(0)), "embeddings is empty: found (0, 4)"),
+    "embeddings of no dimension": (lambda: (z(4, 0), y()), "embeddings is empty: found (4, 0)"),
+    "no views": (lambda: (torch.zeros(4, 0, D), y()), "embeddings is empty"),
+    "z_other alone": (lambda: (z(), y(), z()), "ref_embeddings was given without ref_labels"),
+    "y_other alone": (lambda: (z(), y(), None, y()), "ref_labels was given without ref_embeddings"),
+    "others of different length": (
+        lambda: (z(), y(), z(3), y(4)),
+        "ref_embeddings has 3 rows and ref_labels has 4",
+    ),
     "NaN in z_other": (
         lambda: (z(), y(), z_with(math.nan), y()),
-        "z_other has NaN or infinite values in 1 of 4",
+        "ref_embeddings has NaN or infinite values in 1 of 4",
     ),
     "a label of 3 in y_other": (
         lambda: (z(), y(), z(), y_with(3)),
-        "y_other: labels must be 0 or 1, found 3",
+        "ref_labels: must be 0 or 1, found 3",
     ),
-    "no others": (lambda: (z(), y(), z(0), y(0)), "z_other is empty: found (0, 4)"),
-    "classes as y_other": (lambda: (z(), y(), z(), torch.arange(4)), "y_other: expected multi-hot labels"),
-    "whole numbers as z_other": (lambda: (z(), y(), z().long(), y()), "z_other: expected floating-point"),
+    "no others": (lambda: (z(), y(), z(0), y(0)), "ref_embeddings is empty: found (0, 4)"),
+    "classes as y_other": (lambda: (z(), y(), z(), torch.arange(4)), "ref_labels: expected multi-hot labels"),
+    "whole numbers as z_other": (
+        lambda: (z(), y(), z().long(), y()),
+        "ref_embeddings: expected floating-point",
+    ),
     "others of another dimension": (
         lambda: (z(), y(), z(4, 5), y()),
         "embedding size D is 4 and the comparisons' is 5",
@@ -110,7 +128,7 @@ BAD_BATCHES: dict[str, tuple[Callable[[], tuple[Any, ...]], str]] = {
     ),
     "self_index alone": (
         lambda: (z(), y(), None, None, torch.arange(4)),
-        "self_index was given without z_other",
+        "self_index was given without ref_embeddings",
     ),
     "a short self_index": (
         lambda: (z(), y(), z(), y(), torch.arange(3)),
@@ -126,7 +144,7 @@ BAD_BATCHES: dict[str, tuple[Callable[[], tuple[Any, ...]], str]] = {
     "a self_index below -1": (lambda: (z(), y(), z(), y(), torch.tensor([0, 1, 2, -2])), "found -2 to 2"),
     "an own row with other labels": (
         lambda: (z(), y(), z(), y(), torch.tensor([0, 2, 1, 3])),
-        "anchor 1 and its own row 2 of y_other have different labels",
+        "anchor 1 and its own row 2 of ref_labels differ",
     ),
 }
 
@@ -140,16 +158,16 @@ def test_every_loss_refuses_a_bad_batch_with_what_was_found(case: str) -> None:
 
 
 NO_TENSORS: dict[str, tuple[Callable[[], tuple[Any, ...]], str, str]] = {
-    "an array as z": (lambda: (z().numpy(), y()), "z", "ndarray"),
-    "an array as y": (lambda: (z(), y().numpy()), "y", "ndarray"),
-    "a list as z": (lambda: (z().tolist(), y()), "z", "list"),
-    "a list as y": (lambda: (z(), y().tolist()), "y", "list"),
-    "None as z": (lambda: (None, y()), "z", "NoneType"),
-    "None as y": (lambda: (z(), None), "y", "NoneType"),
-    "an array as z_other": (lambda: (z(), y(), z().numpy(), y()), "z_other", "ndarray"),
-    "an array as y_other": (lambda: (z(), y(), z(), y().numpy()), "y_other", "ndarray"),
-    "a list as z_other": (lambda: (z(), y(), z().tolist(), y()), "z_other", "list"),
-    "a list as y_other": (lambda: (z(), y(), z(), y().tolist()), "y_other", "list"),
+    "an array as z": (lambda: (z().numpy(), y()), "embeddings", "ndarray"),
+    "an array as y": (lambda: (z(), y().numpy()), "labels", "ndarray"),
+    "a list as z": (lambda: (z().tolist(), y()), "embeddings", "list"),
+    "a list as y": (lambda: (z(), y().tolist()), "labels", "list"),
+    "None as z": (lambda: (None, y()), "embeddings", "NoneType"),
+    "None as y": (lambda: (z(), None), "labels", "NoneType"),
+    "an array as z_other": (lambda: (z(), y(), z().numpy(), y()), "ref_embeddings", "ndarray"),
+    "an array as y_other": (lambda: (z(), y(), z(), y().numpy()), "ref_labels", "ndarray"),
+    "a list as z_other": (lambda: (z(), y(), z().tolist(), y()), "ref_embeddings", "list"),
+    "a list as y_other": (lambda: (z(), y(), z(), y().tolist()), "ref_labels", "list"),
     "text as self_index": (lambda: (z(), y(), z(), y(), "0123"), "self_index", "str"),
 }
 
@@ -183,12 +201,12 @@ def test_row_numbers_may_be_a_list_or_an_array(name: str) -> None:
 @pytest.mark.parametrize("labels", [2, 5])
 @pytest.mark.parametrize("name", KNOWS_ITS_LABELS)
 def test_labels_of_another_count_are_refused(name: str, labels: int) -> None:
-    with pytest.raises(BatchError, match=f"y has {labels} labels, but this loss was made for 3"):
+    with pytest.raises(BatchError, match=f"labels has {labels} columns, but this loss was made for 3"):
         make(name)(z(), y(4, labels))
 
 
 def test_calibrated_marc_knows_its_labels_where_it_weighs_pairs() -> None:
-    with pytest.raises(BatchError, match="y has 5 labels, but this loss was made for 3"):
+    with pytest.raises(BatchError, match="labels has 5 columns, but this loss was made for 3"):
         make("marc-calibrated", plr=True)(z(), y(4, 5))
     assert make("marc-calibrated")(z(), y(4, 5)).isfinite()
 
@@ -196,7 +214,7 @@ def test_calibrated_marc_knows_its_labels_where_it_weighs_pairs() -> None:
 @pytest.mark.parametrize("dim", [3, 5])
 @pytest.mark.parametrize("name", WITH_PROTOTYPES)
 def test_embeddings_of_another_size_than_the_prototypes_are_refused(name: str, dim: int) -> None:
-    with pytest.raises(BatchError, match=f"z has {dim} dimensions, but this loss was made for 4"):
+    with pytest.raises(BatchError, match=f"embeddings has {dim} dimensions, but this loss was made for 4"):
         make(name)(z(4, dim), y())
 
 
@@ -387,7 +405,7 @@ def test_an_unknown_option_is_refused_with_the_nearest_one_or_all() -> None:
 
 
 def test_every_error_is_also_the_builtin_that_a_caller_expects() -> None:
-    with pytest.raises(ValueError, match="z has 4 rows"):
+    with pytest.raises(ValueError, match="embeddings has 4 rows"):
         SupConAnyLoss()(z(4), y(3))
     with pytest.raises(ValueError, match="tau = 0"):
         SupConAnyLoss(tau=0)

@@ -17,8 +17,8 @@ from marcir.catalog import LOSSES, create_loss
 from marcir.errors import ConfigError
 from marcir.labels import LabelStatistics
 from marcir.losses import (
-    AcrossProcesses,
     CrossBatchMemory,
+    DistributedLoss,
     LossDiagnosis,
     MulSupConLoss,
     MultiLabelLoss,
@@ -35,8 +35,8 @@ WITH_PROTOTYPES = ["lproto", "lmsc", "l-wo-reg", "lreg", "marc-proto"]
 WITH_PAIRS = [name for name in LOSSES if name not in WITHOUT_PAIRS]
 WRAPPERS: dict[str, Callable[[MultiLabelLoss], MultiLabelLoss]] = {
     "memory": lambda loss: CrossBatchMemory(loss, 50),
-    "processes": AcrossProcesses,
-    "processes around memory": lambda loss: AcrossProcesses(CrossBatchMemory(loss, 50)),
+    "processes": DistributedLoss,
+    "processes around memory": lambda loss: DistributedLoss(CrossBatchMemory(loss, 50)),
 }
 
 LabelSet = frozenset[int]
@@ -360,7 +360,7 @@ def assert_nothing_changes(loss: MultiLabelLoss, z: Tensor, y: Tensor) -> None:
 
 def test_modes_come_back_even_after_a_refused_batch() -> None:
     loss = CrossBatchMemory(MulSupConLoss(), 30)
-    with pytest.raises(ValueError, match="z"):
+    with pytest.raises(ValueError, match="embeddings"):
         diagnose(loss, torch.eye(3), torch.ones(2, 2))
     assert all(module.training for module in loss.modules())
 

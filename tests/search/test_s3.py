@@ -6,7 +6,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from search.s3_server import moto_server, serving
 
 from marcir.cli import main
 from marcir.errors import StoreError
@@ -14,6 +13,7 @@ from marcir.search import Filter, Row
 from marcir.search.lance import LanceStore
 from marcir.search.lance_io import sole_writer
 from marcir.search.records import About
+from search.s3_server import moto_server, serving
 
 ABOUT = About("m" * 64, 4, "/archive")
 MODEL = {"config.json": b"{}", "model.safetensors": bytes(1000)}

@@ -14,7 +14,7 @@ import tifffile
 from PIL import Image
 
 from marcir.errors import BrokenImageError, MissingImageError
-from marcir.serve.originals import Originals, as_png
+from marcir.serve.image_files import Originals, as_png
 from serve.hostile_archive import OUTSIDE
 from serve.server_process import Server, until
 from serve.small_archive import NASTY

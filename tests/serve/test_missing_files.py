@@ -7,7 +7,7 @@ import pytest
 
 from marcir.search.lance import LanceStore
 from marcir.search.queries import open_store
-from marcir.serve.originals import Originals, files_warning
+from marcir.serve.image_files import Originals, files_warning
 from serve.server_process import serving
 
 
@@ -52,7 +52,7 @@ def test_a_folder_with_some_of_the_files_says_how_many_were_found(
 def test_only_a_sample_of_the_files_is_looked_for(
     store: LanceStore, served_images: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("marcir.serve.originals._SAMPLE", 7)
+    monkeypatch.setattr("marcir.serve.image_files._SAMPLE", 7)
     looked: list[str] = []
 
     def has(_: Originals, image: str) -> bool:

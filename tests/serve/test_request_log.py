@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 from fastapi import FastAPI
 
-from marcir.serve.guard import Guard
+from marcir.serve.errors import add_handlers
+from marcir.serve.middleware import Guard
 from marcir.serve.parameters import SearchParameters
-from marcir.serve.problems import add_handlers
 from marcir.serve.request_log import LineFormatter, RequestLog, RequestNotes
 from marcir.serve.settings import Settings
 from serve.server_process import Server, until

@@ -25,7 +25,7 @@ from marcir.data.images import decode_image, read_content
 from marcir.data.resize import to_square
 from marcir.data.validation import for_all, needed_form, refuse_broken
 from marcir.errors import BrokenImageError, ConfigError, needs
-from marcir.files import cache_outside, fingerprint, mark_used, reason, remove_unused, written_whole
+from marcir.files import atomic_write, cache_outside, fingerprint, mark_used, reason, remove_unused
 
 with needs("train"):
     from filelock import FileLock
@@ -82,7 +82,7 @@ def _renewed(notes: Path, archive: Archive, size: int, status: str) -> Pack:
     if pack is None or pack.checksum != checksum_of_files(archive):
         pack = _packed(notes, archive, size, status)
     pack = replace(pack, status=status)
-    with written_whole(notes) as temporary:
+    with atomic_write(notes) as temporary:
         temporary.write_text(json.dumps(asdict(pack)), "utf-8")
     return pack
 
@@ -92,7 +92,7 @@ def _packed(notes: Path, archive: Archive, size: int, status: str) -> Pack:
     form = needed_form(archive)
     broken: dict[str, str] = {}
     file = notes.with_name(f"{notes.stem}-{secrets.token_hex(4)}.npy")
-    with written_whole(file) as temporary:
+    with atomic_write(file) as temporary:
         images = np.lib.format.open_memmap(
             temporary, "w+", form.dtype, (len(archive), size, size, form.bands)
         )

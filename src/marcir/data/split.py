@@ -15,7 +15,7 @@ from marcir.checks import one_of, seed_number
 from marcir.data.archive import Archive
 from marcir.data.stratify import iterative_stratification
 from marcir.errors import ConfigError, DataError, did_you_mean
-from marcir.files import written_whole
+from marcir.files import atomic_write
 
 Method = Literal["random", "stratified"]
 PARTS = ("train", "validation", "test")
@@ -75,7 +75,7 @@ class Split:
 
     def save(self, path: str | Path) -> None:
         """Write the split as JSON, whole or not at all."""
-        with written_whole(Path(path)) as temporary:
+        with atomic_write(Path(path)) as temporary:
             temporary.write_text(json.dumps(asdict(self), indent=1, ensure_ascii=False) + "\n", "utf-8")
 
     @classmethod

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from marcir.errors import DataError
-from marcir.files import reason, written_whole
+from marcir.files import atomic_write, reason
 from marcir.metrics.comparison import ColumnComparison, compare_scores
 from marcir.metrics.scores import Scores
 from marcir.text_tables import aligned, percent, plain
@@ -55,7 +55,7 @@ class Comparison:
 
     def save_json(self, path: str | Path) -> None:
         """Write the JSON file, whole or not at all."""
-        with written_whole(Path(path)) as temporary:
+        with atomic_write(Path(path)) as temporary:
             temporary.write_text(json.dumps(self.as_json(), allow_nan=False) + "\n", "utf-8")
 
 

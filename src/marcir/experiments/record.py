@@ -9,7 +9,7 @@ from types import UnionType
 from typing import Any, get_args, get_origin, get_type_hints
 
 from marcir.errors import DataError
-from marcir.files import reason, written_whole
+from marcir.files import atomic_write, reason
 from marcir.metrics.scores import Scores
 from marcir.types import Embeddings
 
@@ -136,7 +136,7 @@ class Results:
         content = {**asdict(_without_scores(record)), "format": FORMAT}
         content["scores"] = None if record.scores is None else record.scores.as_json()
         path = self.record_file(record.study, record.name)
-        with written_whole(path) as temporary:
+        with atomic_write(path) as temporary:
             temporary.write_text(json.dumps(content, ensure_ascii=False) + "\n", "utf-8")
 
     def save_failure(self, record: Record) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from marcir.errors import ConfigError, needs
 from marcir.figures.texts import missing_glyphs_as_boxes
-from marcir.files import written_whole
+from marcir.files import atomic_write
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -65,5 +65,5 @@ def figure(path: str | Path, width: float, height: float) -> Iterator["Figure"]:
     drawn = Figure(figsize=(width, height), layout="constrained")
     yield drawn
     for each in (path, *(path.with_suffix(ending) for ending in _copies.get())):
-        with written_whole(each) as temporary, missing_glyphs_as_boxes(), rc_context(_RC):
+        with atomic_write(each) as temporary, missing_glyphs_as_boxes(), rc_context(_RC):
             drawn.savefig(temporary, dpi=120, **FORMATS[each.suffix.lower()])

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from marcir.errors import BatchError
-from marcir.losses.batch import Comparison, prepare
+from marcir.losses.inputs import Comparison, prepare
 
 
 class MultiLabelLoss(nn.Module, ABC):
@@ -22,10 +22,10 @@ class MultiLabelLoss(nn.Module, ABC):
 
     def forward(
         self,
-        z: Tensor,
-        y: Tensor,
-        z_other: Tensor | None = None,
-        y_other: Tensor | None = None,
+        embeddings: Tensor,
+        labels: Tensor,
+        ref_embeddings: Tensor | None = None,
+        ref_labels: Tensor | None = None,
         self_index: Tensor | None = None,
     ) -> Tensor:
         """The loss of a batch, a scalar; a zero that `backward` accepts where nothing is valid.
@@ -33,16 +33,16 @@ class MultiLabelLoss(nn.Module, ABC):
         Computed in float32 (float64 stays), whatever the input and under autocast.
 
         Args:
-            z: Embeddings of any length, normalised here. (N, D), or several views of each image (N, n, D)
-            y: Multi-hot labels, 0/1 of any dtype. (N, L)
-            z_other: Comparisons other than the batch itself. (A, D), or several views of each
-            y_other: Their labels. (A, L)
-            self_index: The row of z_other that is the anchor itself, left out of its comparisons; -1
+            embeddings: z, of any length, normalised here. (N, D), or several views of each image (N, n, D)
+            labels: y, multi-hot, 0/1 of any dtype. (N, L)
+            ref_embeddings: Comparisons other than the batch itself. (A, D), or several views of each
+            ref_labels: Their labels. (A, L)
+            self_index: The row of ref_embeddings that is the anchor itself, left out of its comparisons; -1
                 for none. (B,), one for each view
         """
-        device = z.device.type if isinstance(z, Tensor) else "cpu"
+        device = embeddings.device.type if isinstance(embeddings, Tensor) else "cpu"
         with torch.autocast(device, enabled=False):
-            comparison = prepare(z, y, z_other, y_other, self_index)
+            comparison = prepare(embeddings, labels, ref_embeddings, ref_labels, self_index)
             self.check_sizes(comparison)
             return self.reduce(*self.terms(comparison))
 
@@ -70,8 +70,8 @@ class MultiLabelLoss(nn.Module, ABC):
     def check_sizes(self, comparison: Comparison) -> None:
         """Refuse labels or embeddings of another size than this loss was made for."""
         for name, found, wanted in (
-            ("y has {} labels", comparison.y.shape[1], self.num_labels),
-            ("z has {} dimensions", comparison.z.shape[1], self.embedding_dim),
+            ("labels has {} columns", comparison.y.shape[1], self.num_labels),
+            ("embeddings has {} dimensions", comparison.z.shape[1], self.embedding_dim),
         ):
             if wanted not in (None, found):
                 raise BatchError(f"{name.format(found)}, but this loss was made for {wanted}.")

@@ -12,12 +12,12 @@ from marcir.errors import BatchError, ConfigError
 from marcir.labels.overlap import jaccard
 from marcir.labels.sets import multi_hot
 from marcir.losses.base import MultiLabelLoss
-from marcir.losses.batch import Comparison, prepare
+from marcir.losses.cross_batch_memory import CrossBatchMemory
+from marcir.losses.distributed import DistributedLoss
+from marcir.losses.inputs import Comparison, prepare
 from marcir.losses.marc_proto import PrototypeMARCLoss
-from marcir.losses.memory import CrossBatchMemory
 from marcir.losses.pair_loss import PairLoss
 from marcir.losses.pairs import LabelSets
-from marcir.losses.processes import AcrossProcesses
 
 # Disjoint pairs, four quarters of partial overlap, and full matches.
 JACCARD_BINS = ("J=0", "0<J<=.25", ".25<J<=.5", ".5<J<=.75", ".75<J<1", "J=1")
@@ -160,7 +160,7 @@ class _BinMeans:
 
 
 def _innermost(loss: MultiLabelLoss) -> MultiLabelLoss:
-    while isinstance(loss, CrossBatchMemory | AcrossProcesses):
+    while isinstance(loss, CrossBatchMemory | DistributedLoss):
         loss = loss.loss
     return loss
 

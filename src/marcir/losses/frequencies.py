@@ -6,12 +6,12 @@ from torch import Tensor
 
 from marcir.errors import ConfigError, LabelError
 from marcir.labels.statistics import AnchorFrequency, LabelStatistics, PairFrequency
-from marcir.losses.elastic import ElasticBuffers
+from marcir.losses.resizable_buffers import ResizableBuffers
 
 Frequency = Literal["count", "relative"]
 
 
-class TrainingFrequencies(ElasticBuffers):
+class TrainingFrequencies(ResizableBuffers):
     """The paper's f and h for label sets, from the distinct training label rows (Reading R11).
 
     Args:

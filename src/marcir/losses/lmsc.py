@@ -7,9 +7,9 @@ from torch import Tensor
 
 from marcir.checks import positive, whole
 from marcir.labels.overlap import shared_labels
-from marcir.losses.batch import Comparison
+from marcir.losses.inputs import Comparison
+from marcir.losses.memory_bank import EmbeddingQueue
 from marcir.losses.prototypes import PrototypeLoss, own_rows, similarities_of_others
-from marcir.losses.queue import EmbeddingQueue
 
 
 class LMscLoss(PrototypeLoss):

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from marcir.checks import positive
-from marcir.losses.batch import Comparison
+from marcir.losses.inputs import Comparison
 from marcir.losses.prototypes import PrototypeLoss
 
 

@@ -5,7 +5,7 @@ from torch import Tensor
 
 from marcir.checks import finite, positive
 from marcir.labels.overlap import shared_labels
-from marcir.losses.batch import Comparison
+from marcir.losses.inputs import Comparison
 from marcir.losses.prototypes import PrototypeLoss, own_rows, similarities_of_others
 
 

@@ -7,10 +7,10 @@ from torch import Tensor
 
 from marcir.checks import fraction, positive, switch, within
 from marcir.labels.statistics import LabelStatistics
-from marcir.losses.batch import Comparison
 from marcir.losses.calibrated import CalibratedMARCLoss
 from marcir.losses.contrast import MASKED
 from marcir.losses.frequencies import TrainingFrequencies
+from marcir.losses.inputs import Comparison
 from marcir.losses.pair_loss import LEAST_T
 from marcir.losses.prototypes import PrototypeLoss
 

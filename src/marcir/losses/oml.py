@@ -8,7 +8,7 @@ from torch.utils.checkpoint import checkpoint
 
 from marcir.checks import one_of, positive
 from marcir.losses.base import MultiLabelLoss
-from marcir.losses.batch import Comparison
+from marcir.losses.inputs import Comparison
 
 Norm = Literal["batch", "label"]
 # Elements of one (queries, A, A) block; more blocks are computed again on the way back instead of kept.

@@ -9,8 +9,8 @@ from torch import Tensor
 from marcir.checks import positive, whole
 from marcir.labels.sets import distinct_sets
 from marcir.losses.base import MultiLabelLoss
-from marcir.losses.batch import Comparison
 from marcir.losses.contrast import KEPT_ELEMENTS, PairTable, contrast
+from marcir.losses.inputs import Comparison
 from marcir.losses.pairs import LabelSets, Pairs
 
 # Pairs of one block where it is not the cache that sets it: enough to be worth a launch on a GPU.

@@ -6,8 +6,8 @@ from torch import Tensor, nn
 from marcir.checks import whole
 from marcir.errors import ConfigError
 from marcir.losses.base import MultiLabelLoss
-from marcir.losses.batch import Comparison, unit_length
 from marcir.losses.contrast import MASKED
+from marcir.losses.inputs import Comparison, unit_length
 
 
 class PrototypeLoss(MultiLabelLoss):

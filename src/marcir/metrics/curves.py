@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from marcir.metrics.judged import Judged
+from marcir.metrics.relevance import Judged
 
 TENTHS = tuple(range(1, 11))  # thresholds of J
 HITS = 10  # whose precision is shown by threshold

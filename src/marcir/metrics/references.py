@@ -8,10 +8,10 @@ from torch import Tensor
 
 from marcir.labels.overlap import jaccard, shared_labels
 from marcir.labels.sets import distinct_sets
-from marcir.metrics.judged import Judge
+from marcir.metrics.accumulators import Column, ColumnValues, observe
 from marcir.metrics.ranking import ranked_blocks
+from marcir.metrics.relevance import Judge
 from marcir.metrics.scores import Scores
-from marcir.metrics.scoring import Column, ColumnValues, observe
 from marcir.metrics.variants import Variants
 from marcir.progress import track
 

@@ -13,10 +13,10 @@ from marcir.checks import seed_number, whole
 from marcir.errors import BatchError, LabelError
 from marcir.labels.sets import multi_hot
 from marcir.metrics import references
-from marcir.metrics.judged import Judge
+from marcir.metrics.accumulators import Column, ColumnValues, LabelPrecision, Observer, observe
 from marcir.metrics.ranking import PAIRS, ranked_blocks, unit_vectors
+from marcir.metrics.relevance import Judge
 from marcir.metrics.scores import LabelScores, Scores
-from marcir.metrics.scoring import Column, ColumnValues, LabelPrecision, Observer, observe
 from marcir.metrics.variants import Variants
 from marcir.progress import track
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from marcir.errors import DependencyError, TrainingError
-from marcir.files import written_whole
+from marcir.files import atomic_write
 from marcir.model.encoder import Encoder
 from marcir.model.model import load_model
 
@@ -48,7 +48,7 @@ def export_onnx(model: str | Path, out: str | Path) -> float:
     embedder = _Embedder(encoder).eval()
     generator = torch.Generator().manual_seed(0)
     sizes = (config.bands, config.size, config.size)
-    with written_whole(Path(out)) as temporary, warnings.catch_warnings():
+    with atomic_write(Path(out)) as temporary, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of torch's exporter, about its own insides
         _write(embedder, torch.rand(2, *sizes, generator=generator), temporary)
         session = onnxruntime.InferenceSession(temporary.read_bytes(), providers=["CPUExecutionProvider"])

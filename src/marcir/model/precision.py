@@ -25,7 +25,7 @@ import torch
 from filelock import FileLock
 
 from marcir.errors import ConfigError
-from marcir.files import cache_folder, reason, written_whole
+from marcir.files import atomic_write, cache_folder, reason
 from marcir.processes import signal_name
 
 PrecisionName = Literal["float32", "bfloat16"]
@@ -313,7 +313,7 @@ def _kept(file: Path, subject: str) -> Tried | None:
 def _keep(file: Path, subject: str, tried: Tried) -> None:
     content = {**asdict(tried), "time": time.time(), "subject": subject}
     try:
-        with written_whole(file, durable=False) as temporary:
+        with atomic_write(file, durable=False) as temporary:
             temporary.write_text(json.dumps(content, indent=1) + "\n", "utf-8")
     except ConfigError as error:
         _say(f"the verdict on bfloat16 is not kept: {error}")

@@ -27,7 +27,7 @@ from types import ModuleType
 
 from marcir.checks import seed_number, whole
 from marcir.errors import ConfigError, DataError, needs
-from marcir.files import written_whole
+from marcir.files import atomic_write
 from marcir.processes import describe_exit
 from marcir.progress import track
 from marcir.scenes.drawing import SCENE_LABELS, SIZES, draw_scene
@@ -39,7 +39,7 @@ with needs("train"):
 VERSION = 2
 COMPLETE, UNFINISHED, TABLE = "scenes.json", "scenes.unfinished.json", "labels.csv"
 _OURS = re.compile(r"scenes\.json|scenes\.unfinished\.json|labels\.csv|images/\d{6}\.png")
-# Files of a run that was killed while it wrote them, as `written_whole` names them.
+# Files of a run that was killed while it wrote them, as `atomic_write` names them.
 _LEFT = re.compile(r"(images/)?\.(scenes\.json|scenes\.unfinished\.json|labels\.csv|\d{6}\.png)\.\w{8}\.part")
 _CHUNK = 50
 _MOST = 1_000_000
@@ -229,7 +229,7 @@ def _write_new(path: Path, content: bytes, durable: bool = True) -> None:
     if path.exists():
         return
     try:
-        with written_whole(path, durable) as temporary:
+        with atomic_write(path, durable) as temporary:
             temporary.write_bytes(content)
     except ConfigError:  # another process may have finished the same archive meanwhile and tidied up
         if not path.exists():

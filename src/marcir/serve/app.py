@@ -4,9 +4,9 @@ from fastapi import Depends, FastAPI
 from starlette.types import ASGIApp
 
 from marcir import __version__
-from marcir.serve.guard import Guard
+from marcir.serve.errors import add_handlers, refused
+from marcir.serve.middleware import Guard
 from marcir.serve.parameters import stands_once
-from marcir.serve.problems import add_handlers, refused
 from marcir.serve.request_log import RequestLog
 from marcir.serve.routes_images import image_routes
 from marcir.serve.routes_page import page_routes

@@ -15,8 +15,8 @@ from marcir.errors import MissingImageError, StoreError
 from marcir.search.lance import PAGED
 from marcir.search.queries import Answer, SearchableArchive
 from marcir.search.records import Filter, Row
+from marcir.serve.errors import Refusal
 from marcir.serve.parameters import PageParameters, SampleParameters, SearchParameters, Where
-from marcir.serve.problems import Refusal
 from marcir.serve.settings import MAX_RESULTS, MAX_UPLOAD_BYTES
 from marcir.serve.vectors import decode_vector
 

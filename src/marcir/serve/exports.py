@@ -6,7 +6,7 @@ import json
 import re
 from typing import Any
 
-from marcir.serve.problems import Refusal
+from marcir.serve.errors import Refusal
 
 # Our own columns; metadata never take their names.
 _COLUMNS = ("id", "similarity", "labels", "width", "height", "west", "south", "east", "north", "date")

@@ -9,7 +9,7 @@ from pydantic_core import PydanticCustomError
 
 from marcir.errors import did_you_mean
 from marcir.search.records import Filter
-from marcir.serve.problems import Refusal
+from marcir.serve.errors import Refusal
 from marcir.serve.settings import MAX_EXAMPLES, MAX_LIMIT, MAX_RESULTS
 
 

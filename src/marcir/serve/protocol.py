@@ -6,7 +6,7 @@ import json
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from marcir.serve.guard import SECURITY
+from marcir.serve.middleware import SECURITY
 from marcir.serve.settings import REQUEST_SECONDS
 
 _HEADERS = [(b"content-type", b"application/json"), (b"connection", b"close"), *SECURITY]

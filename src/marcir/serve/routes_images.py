@@ -8,11 +8,11 @@ from fastapi.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from marcir.errors import MissingImageError
-from marcir.serve.answers import Image
-from marcir.serve.originals import OpenFile, as_png, attachment
+from marcir.serve.errors import refused
+from marcir.serve.image_files import OpenFile, as_png, attachment
 from marcir.serve.parameters import ImageParameters, OriginalParameters
-from marcir.serve.problems import refused
-from marcir.serve.replies import json_reply
+from marcir.serve.responses import json_reply
+from marcir.serve.schemas import Image
 from marcir.serve.service import Service
 
 _KEPT = "private, max-age=600"

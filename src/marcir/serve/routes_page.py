@@ -7,11 +7,11 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import ValidationError
 
-from marcir.serve.answers import Credentials, Health
+from marcir.serve.errors import Refusal, refused
 from marcir.serve.parameters import NoParameters
-from marcir.serve.problems import Refusal, refused
-from marcir.serve.replies import json_reply
+from marcir.serve.responses import json_reply
 from marcir.serve.routes_images import unchanged
+from marcir.serve.schemas import Credentials, Health
 from marcir.serve.service import Service
 from marcir.serve.sessions import COOKIE, Sessions
 from marcir.serve.settings import SESSION_SECONDS

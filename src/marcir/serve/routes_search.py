@@ -4,12 +4,12 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
 
-from marcir.serve.answers import Answer, Archive, Embedded, Labels, Sample
+from marcir.serve.errors import refused
 from marcir.serve.exports import as_csv, as_geojson
 from marcir.serve.parameters import NoParameters, PageParameters, SampleParameters, SearchParameters, Where
-from marcir.serve.problems import refused
-from marcir.serve.replies import UPLOAD, json_reply, reply
 from marcir.serve.request_log import RequestNotes, current_notes
+from marcir.serve.responses import UPLOAD, json_reply, reply
+from marcir.serve.schemas import Answer, Archive, Embedded, Labels, Sample
 from marcir.serve.service import Service
 from marcir.serve.timing import current_times
 

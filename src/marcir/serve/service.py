@@ -13,8 +13,8 @@ from marcir.errors import MarcirError
 from marcir.search.queries import open_store
 from marcir.serve.archive import ServedArchive
 from marcir.serve.embedding import EmbeddedImage, embed_content
-from marcir.serve.originals import Originals, files_warning
-from marcir.serve.problems import busy
+from marcir.serve.errors import busy
+from marcir.serve.image_files import Originals, files_warning
 from marcir.serve.request_log import current_notes, log
 from marcir.serve.settings import (
     WAITING_FILES,

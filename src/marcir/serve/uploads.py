@@ -11,7 +11,7 @@ from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import File, parse_options_header
 from starlette.requests import ClientDisconnect
 
-from marcir.serve.problems import Refusal, busy
+from marcir.serve.errors import Refusal, busy
 from marcir.serve.request_log import escaped, shortened
 from marcir.serve.settings import IDLE_SECONDS, MAX_UPLOAD_BYTES, UPLOAD_SECONDS, UPLOADS_IN_MEMORY
 

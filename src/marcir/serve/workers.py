@@ -6,7 +6,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import ParamSpec, TypeVar
 
-from marcir.serve.problems import busy
+from marcir.serve.errors import busy
 from marcir.serve.timing import add_time
 
 P = ParamSpec("P")

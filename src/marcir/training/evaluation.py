@@ -13,7 +13,7 @@ import marcir
 from marcir.checks import seed_number
 from marcir.data.labelled import LabelledEmbeddings as LabelledEmbeddings
 from marcir.data.labelled import same_labels
-from marcir.files import written_whole
+from marcir.files import atomic_write
 from marcir.metrics.comparison import Interval, bootstrap_intervals
 from marcir.metrics.curves import Curves, CurveSums
 from marcir.metrics.retrieval_scores import chance_scores, oracle_scores, retrieval_scores
@@ -101,12 +101,12 @@ class Evaluation:
 
     def save_json(self, path: str | Path) -> None:
         """Write the JSON file, whole or not at all."""
-        with written_whole(Path(path)) as temporary:
+        with atomic_write(Path(path)) as temporary:
             temporary.write_text(json.dumps(self.as_json(), allow_nan=False) + "\n", "utf-8")
 
     def save_markdown(self, path: str | Path) -> None:
         """Write the Markdown file, whole or not at all."""
-        with written_whole(Path(path)) as temporary:
+        with atomic_write(Path(path)) as temporary:
             temporary.write_text(self.markdown(), "utf-8")
 
 

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from marcir.config import Config
 from marcir.data.augment import Augmentation
-from marcir.files import cache_folder, written_whole
+from marcir.files import atomic_write, cache_folder
 from marcir.model.encoder import Encoder
 from marcir.progress import track
 from marcir.training.build import fit_batch_norm
@@ -128,7 +128,7 @@ class FrozenFeatures:
             for version in range(self._versions + 1)
         )
         content = {"whole": whole, "augmented": torch.stack(augmented)} | statistics
-        with written_whole(path) as temporary:
+        with atomic_write(path) as temporary:
             try:
                 save_file(content, temporary)
             except SafetensorError as error:  # such as a full disk

@@ -13,7 +13,7 @@ from torch.nn.utils import clip_grad_norm_
 from marcir.config import Config
 from marcir.data.samplers import LabelAwareBatches, ShuffledBatches
 from marcir.errors import ConfigError, TrainingError
-from marcir.losses import AcrossProcesses, LossDiagnosis, MultiLabelLoss, diagnose
+from marcir.losses import DistributedLoss, LossDiagnosis, MultiLabelLoss, diagnose
 from marcir.metrics.retrieval_scores import retrieval_scores
 from marcir.model.encoder import Encoder
 from marcir.training.checkpoint import Checkpoints, Progress
@@ -91,7 +91,7 @@ class Trainer:
         self.network, self.optimiser = fabric.setup(trainee, optimiser)
         self.objective: Any = self.loss
         if fabric.world_size > 1:
-            self.objective = AcrossProcesses(self.loss)
+            self.objective = DistributedLoss(self.loss)
             if any(p.requires_grad for p in self.loss.parameters()):
                 self.objective = fabric.setup_module(self.objective)
         if settings.batch_size < 2 * fabric.world_size:

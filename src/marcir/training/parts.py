@@ -9,7 +9,7 @@ from pathlib import Path
 from safetensors.torch import load, save
 from torch import Tensor
 
-from marcir.files import mark_used, remove_unused, written_whole
+from marcir.files import atomic_write, mark_used, remove_unused
 
 # A part is written when the last one is this old; computing one more tensor may take as long again.
 PART_SECONDS = 30.0
@@ -63,7 +63,7 @@ class Parts:
             ConfigError: Where it cannot be written.
         """
         content = save(dict(tensors))
-        with written_whole(self._path(content)) as temporary:
+        with atomic_write(self._path(content)) as temporary:
             temporary.write_bytes(content)
         self.tensors |= tensors
 

@@ -17,7 +17,7 @@ from marcir.data.opening import MARGIN
 from marcir.data.split import Split
 from marcir.errors import ConfigError, TrainingError
 from marcir.figures.history import draw_history
-from marcir.files import reason, written_whole
+from marcir.files import atomic_write, reason
 from marcir.model.encoder import Encoder
 from marcir.model.model_config import ModelConfig
 from marcir.text_tables import markdown
@@ -161,7 +161,7 @@ class ModelFolder:
         tensors = {
             name: value.detach().cpu().contiguous().clone() for name, value in encoder.state_dict().items()
         }
-        with written_whole(self.path / "model.safetensors") as temporary:
+        with atomic_write(self.path / "model.safetensors") as temporary:
             temporary.write_bytes(save(tensors, {"format": "pt"}))  # `save_file` would hide it from others
         self._write("config.json", json.dumps(asdict(config), indent=1, ensure_ascii=False) + "\n")
 
@@ -196,7 +196,7 @@ class ModelFolder:
         self._write("README.md", model_card(evaluation, config, progress))
 
     def _write(self, name: str, text: str) -> None:
-        with written_whole(self.path / name) as temporary:
+        with atomic_write(self.path / name) as temporary:
             temporary.write_text(text, "utf-8")
 
 

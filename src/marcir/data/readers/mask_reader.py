@@ -15,7 +15,7 @@ from marcir.data.images import SUFFIXES
 from marcir.data.pictures import load_picture
 from marcir.data.readers.base import DatasetReader
 from marcir.errors import DataError
-from marcir.files import cache_outside, fingerprint, mark_used, remove_unused, written_whole
+from marcir.files import atomic_write, cache_outside, fingerprint, mark_used, remove_unused
 from marcir.progress import track
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class MaskReader(DatasetReader):
             with ThreadPoolExecutor(_THREADS) as threads:
                 found = threads.map(self._labels_of_file, masks)
                 rows = list(track(found, len(masks), f"{self.NAME}: reading masks"))
-            with written_whole(file) as temporary:
+            with atomic_write(file) as temporary:
                 temporary.write_text(json.dumps(rows), "utf-8")
             remove_unused(file.parent)
         mark_used(file)

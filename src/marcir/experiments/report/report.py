@@ -20,7 +20,7 @@ from marcir.experiments.report.significance import METHOD, contests
 from marcir.experiments.report.summary import comparison_sentences, runs_table
 from marcir.experiments.report.table import Table
 from marcir.figures.canvas import vector_copies
-from marcir.files import written_whole
+from marcir.files import atomic_write
 
 
 @dataclass(frozen=True)
@@ -157,5 +157,5 @@ def _write_tables(tables: Iterable[Table], folder: Path) -> Iterable[Path]:
 
 
 def _write(path: Path, text: str) -> None:
-    with written_whole(path) as temporary:
+    with atomic_write(path) as temporary:
         temporary.write_text(text, "utf-8")

@@ -9,10 +9,10 @@ from torch import Tensor
 
 from marcir.errors import BatchError, ConfigError
 from marcir.losses.base import MultiLabelLoss
-from marcir.losses.batch import Comparison
+from marcir.losses.inputs import Comparison
 
 
-class AcrossProcesses(MultiLabelLoss):
+class DistributedLoss(MultiLabelLoss):
     """The loss of all processes' batches joined, as if one process had computed it.
 
     Each process takes its own rows as anchors and everybody's rows as comparisons. The value is the same on
@@ -21,7 +21,7 @@ class AcrossProcesses(MultiLabelLoss):
     are parameters of the loss and must be averaged in the same way. Without a process group, or with one
     process, this is the loss itself.
 
-    Goes outside a memory: `AcrossProcesses(CrossBatchMemory(loss, size))`.
+    Goes outside a memory: `DistributedLoss(CrossBatchMemory(loss, size))`.
 
     Args:
         loss: Any loss.
@@ -103,7 +103,7 @@ class _Gather(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
         if torch.is_grad_enabled():
-            raise BatchError("AcrossProcesses has no second derivative. Call backward without create_graph.")
+            raise BatchError("DistributedLoss has no second derivative. Call backward without create_graph.")
         grad = grad.contiguous().clone()
         dist.all_reduce(grad)
         return grad[ctx.start : ctx.start + ctx.size], None

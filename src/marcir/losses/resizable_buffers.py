@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 
-class ElasticBuffers(nn.Module):
+class ResizableBuffers(nn.Module):
     """A module whose buffers take over the sizes and dtypes of a saved state: they are data, not design."""
 
     def check_saved(self, name: str, saved: Tensor) -> None:

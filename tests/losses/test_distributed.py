@@ -22,7 +22,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from marcir.catalog import LOSSES, create_loss
 from marcir.labels import LabelStatistics
-from marcir.losses import AcrossProcesses, CrossBatchMemory, MultiLabelLoss, diagnose
+from marcir.losses import CrossBatchMemory, DistributedLoss, MultiLabelLoss, diagnose
 
 FEATURES, DIMENSIONS, LABELS = 5, 3, 4
 WORLD = 2
@@ -186,7 +186,7 @@ def forward(case: Case, encoder: nn.Module, loss: nn.Module, step: Step) -> Tens
 def run(case: Case, process: int | None = None) -> list[Result]:
     """Values and gradients of every step, gradients averaged over processes; a small descent in between."""
     inner, encoder = case.make(), make_encoder()
-    loss: nn.Module = inner if process is None else AcrossProcesses(inner)
+    loss: nn.Module = inner if process is None else DistributedLoss(inner)
     parameters = {"weight": encoder.weight, "bias": encoder.bias}
     parameters |= dict(zip(["prototypes"], loss.parameters(), strict=False))
     averaged = [] if process is None else list(parameters)
@@ -226,7 +226,7 @@ def look(name: str, process: int | None = None) -> Result:
     parts = BATCHES["unequal batches"]
     loss = maker(name)()
     step = joined(parts) if process is None else parts[process]
-    diagnosis = diagnose(loss if process is None else AcrossProcesses(loss), make_encoder()(step.x), step.y)
+    diagnosis = diagnose(loss if process is None else DistributedLoss(loss), make_encoder()(step.x), step.y)
     valid = torch.tensor(diagnosis.valid_anchors * len(step.x), dtype=torch.float64)
     return {"loss": torch.tensor(diagnosis.loss, dtype=torch.float64), "valid": valid}
 
@@ -307,7 +307,7 @@ def test_a_diagnosis_sees_the_joined_batch(name: str, saved: list) -> None:
 def same_as_the_loss_itself(name: str) -> None:
     step = BATCHES["equal batches"][0]
     results = []
-    for wrap in (AcrossProcesses, lambda loss: loss):
+    for wrap in (DistributedLoss, lambda loss: loss):
         loss, z = wrap(maker(name)()), make_encoder()(step.x).detach().requires_grad_()
         value = loss(z, step.y)
         results.append([value.detach(), *torch.autograd.grad(value, [z, *loss.parameters()])])
@@ -335,7 +335,7 @@ def test_in_a_group_of_one_process_it_is_the_loss_itself(
 
 @pytest.mark.parametrize("name", WITH_PROTOTYPES)
 def test_the_prototypes_are_parameters_and_saved(name: str) -> None:
-    loss = AcrossProcesses(maker(name)())
+    loss = DistributedLoss(maker(name)())
     assert [key for key, _ in loss.named_parameters()] == ["loss.prototypes"]
     assert "loss.prototypes" in loss.state_dict()
 

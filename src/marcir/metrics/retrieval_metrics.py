@@ -3,10 +3,14 @@
 import torch
 from torch import Tensor
 
-from marcir.metrics.average_precision import average_precision, trapezoid_average_precision
-from marcir.metrics.gain import exponential_gain, ndcg
-from marcir.metrics.judged import ANY, EASY, HARD, MEDIUM, Judged
-from marcir.metrics.weighted_precision import weighted_average_precision
+from marcir.metrics.functional import (
+    average_precision,
+    exponential_gain,
+    ndcg,
+    trapezoid_average_precision,
+    weighted_average_precision,
+)
+from marcir.metrics.relevance import ANY, EASY, HARD, MEDIUM, Judged
 
 SHARED_LABEL_CUTOFF = 5000
 

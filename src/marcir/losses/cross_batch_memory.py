@@ -7,11 +7,11 @@ from torch import Tensor
 from marcir.checks import whole
 from marcir.errors import ConfigError
 from marcir.losses.base import MultiLabelLoss
-from marcir.losses.batch import Comparison
+from marcir.losses.distributed import DistributedLoss
+from marcir.losses.inputs import Comparison
 from marcir.losses.lmsc import LMscLoss
 from marcir.losses.lproto import LProtoLoss
-from marcir.losses.processes import AcrossProcesses
-from marcir.losses.queue import EmbeddingQueue
+from marcir.losses.memory_bank import EmbeddingQueue
 
 
 class CrossBatchMemory(MultiLabelLoss):
@@ -47,10 +47,10 @@ class CrossBatchMemory(MultiLabelLoss):
                 f"LMsc has a queue of its own (queue_size = {loss.queue.size}): set it to 0, or leave the "
                 "memory out."
             )
-        if isinstance(loss, CrossBatchMemory | AcrossProcesses):
+        if isinstance(loss, CrossBatchMemory | DistributedLoss):
             raise ConfigError(
                 f"a memory goes directly around a loss, not around {type(loss).__name__}. Several processes: "
-                "AcrossProcesses(CrossBatchMemory(loss, size))."
+                "DistributedLoss(CrossBatchMemory(loss, size))."
             )
         self.loss = loss
         self.num_labels = loss.num_labels

@@ -6,9 +6,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from marcir.metrics.average_precision import average_precision
-from marcir.metrics.judged import Judge, Judged
+from marcir.metrics.functional import average_precision
 from marcir.metrics.ranking import RankedBlock
+from marcir.metrics.relevance import Judge, Judged
 
 Column = Callable[[Judged], Tensor]
 Observer = Callable[[Judged], None]

@@ -8,8 +8,8 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
 from marcir.errors import MarcirError, MissingImageError, UnusableStoreError
-from marcir.serve.answers import Problem
 from marcir.serve.request_log import current_notes
+from marcir.serve.schemas import Problem
 from marcir.serve.settings import RETRY_SECONDS
 
 

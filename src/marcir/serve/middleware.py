@@ -7,7 +7,7 @@ from starlette.requests import cookie_parser
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from marcir.serve.problems import Refusal, bug, problem
+from marcir.serve.errors import Refusal, bug, problem
 from marcir.serve.request_log import log
 from marcir.serve.sessions import COOKIE, Sessions
 from marcir.serve.settings import Settings, is_loopback

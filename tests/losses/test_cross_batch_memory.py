@@ -276,7 +276,7 @@ def test_a_size_that_is_no_whole_number_of_one_or_more_is_refused(size: object) 
 @pytest.mark.parametrize("name", ["marc", "lmsc"])
 def test_a_batch_with_another_number_of_labels_is_refused_as_by_the_loss(name: str) -> None:
     z, y = batch(1)
-    with pytest.raises(BatchError, match="y has 3 labels, but this loss was made for 4"):
+    with pytest.raises(BatchError, match="labels has 3 columns, but this loss was made for 4"):
         CrossBatchMemory(make_loss(name), 8)(z, y[:, :3])
 
 

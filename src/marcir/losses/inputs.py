@@ -1,4 +1,4 @@
-"""What a loss is given, checked at the door: anchors, comparisons, and each anchor's own row among them."""
+"""The validated input of a loss: anchors, comparisons, and each anchor's own row among them."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -43,15 +43,17 @@ def prepare(
     Raises:
         BatchError: Says what was found and what to do.
     """
-    z, y = _rows(z, y, "z", "y")
+    z, y = _rows(z, y, "embeddings", "labels")
     if z_other is None and y_other is None:
         if self_index is not None:
-            raise BatchError("self_index was given without z_other: it names rows of z_other.")
+            raise BatchError("self_index was given without ref_embeddings: it names rows of ref_embeddings.")
         return Comparison(z, y, z, y, torch.arange(len(z), device=z.device))
     if z_other is None or y_other is None:
-        given, missing = ("z_other", "y_other") if y_other is None else ("y_other", "z_other")
+        given, missing = (
+            ("ref_embeddings", "ref_labels") if y_other is None else ("ref_labels", "ref_embeddings")
+        )
         raise BatchError(f"{given} was given without {missing}. Pass both or neither.")
-    z_other, y_other = _rows(z_other, y_other, "z_other", "y_other")
+    z_other, y_other = _rows(z_other, y_other, "ref_embeddings", "ref_labels")
     z_other, y_other = z_other.to(z.dtype), y_other.to(z.dtype)
     for axis, what, mine, others in (
         ("D", "embedding size", z, z_other),
@@ -147,7 +149,7 @@ def _check_values(z: Tensor, y: Tensor, z_name: str, y_name: str) -> None:
         )
     if not ((y == 0) | (y == 1)).all():
         value = y[(y != 0) & (y != 1)][0].item()
-        raise BatchError(f"{y_name}: labels must be 0 or 1, found {value:g}.")
+        raise BatchError(f"{y_name}: must be 0 or 1, found {value:g}.")
 
 
 def _own_rows(self_index: Tensor | None, y: Tensor, y_other: Tensor) -> Tensor:
@@ -174,7 +176,5 @@ def _own_rows(self_index: Tensor | None, y: Tensor, y_other: Tensor) -> Tensor:
     differs = (y_other[own] != y).any(1) & (own >= 0)
     if differs.any():
         i = int(differs.nonzero()[0])
-        raise BatchError(
-            f"self_index: anchor {i} and its own row {int(own[i])} of y_other have different labels."
-        )
+        raise BatchError(f"self_index: anchor {i} and its own row {int(own[i])} of ref_labels differ.")
     return own

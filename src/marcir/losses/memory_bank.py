@@ -5,10 +5,10 @@ from torch import Tensor
 
 from marcir.checks import whole
 from marcir.errors import BatchError
-from marcir.losses.elastic import ElasticBuffers
+from marcir.losses.resizable_buffers import ResizableBuffers
 
 
-class EmbeddingQueue(ElasticBuffers):
+class EmbeddingQueue(ResizableBuffers):
     """The last `size` embeddings and labels that were added, detached; saved with the loss.
 
     Args:
