@@ -1,4 +1,4 @@
-"""What a training run is told: frozen dataclasses, read from YAML and dotted options, with every default.
+"""Training configuration: frozen dataclasses, read from YAML and dotted options, with every default.
 
 The defaults are the recipe of the paper (docs/readings.md says where it leaves something open) but for the
 loss and the backbone with its first weights.
@@ -127,7 +127,7 @@ def fitting_batch(images: int) -> int:
 
 @dataclass(frozen=True)
 class Config:
-    """Everything that a training run is told."""
+    """The configuration of a training run."""
 
     data: DataConfig = field(default_factory=DataConfig)
     encoder: EncoderConfig = field(default_factory=EncoderConfig)

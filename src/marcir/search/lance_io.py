@@ -20,7 +20,7 @@ _LOCK = ".lock"
 
 
 @contextmanager
-def told(uri: str) -> Iterator[None]:
+def translate_errors(uri: str) -> Iterator[None]:
     """Errors of the store's library in one line."""
     try:
         yield
@@ -68,7 +68,7 @@ def is_store(uri: str | Path) -> bool:
         import lancedb
     if "://" not in str(uri) and not Path(uri).is_dir():
         return False
-    with told(str(uri)):
+    with translate_errors(str(uri)):
         return whole_tables(lancedb.connect(str(uri))) == set(TABLES)
 
 

@@ -43,20 +43,20 @@ def serve(settings: Settings) -> None:
             timeout_graceful_shutdown=STOP_SECONDS,
             server_header=False,
         )
-        told = f"{_address(settings, listening)}  {images:,} images of {settings.store}"
-        _Server(config, told).run([listening])
+        banner = f"{_address(settings, listening)}  {images:,} images of {settings.store}"
+        _Server(config, banner).run([listening])
 
 
 class _Server(uvicorn.Server):
     """A server that says its address when it answers, and ends with 0 when it is asked to stop."""
 
-    def __init__(self, config: uvicorn.Config, told: str) -> None:
+    def __init__(self, config: uvicorn.Config, banner: str) -> None:
         super().__init__(config)
-        self._told = told
+        self._banner = banner
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
-        print(self._told, flush=True)
+        print(self._banner, flush=True)
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -67,7 +67,7 @@ class _Server(uvicorn.Server):
 
 
 def _listen(settings: Settings) -> socket.socket:
-    """A socket at the address; bound before anything is loaded, so that a mistake is told at once."""
+    """A socket at the address; bound before anything is loaded, so that a mistake is reported at once."""
     where = f"--host {settings.host} --port {settings.port}"
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(

@@ -25,7 +25,7 @@ class Sessions:
         return hmac.compare_digest(hashlib.sha256(given.encode("utf-8", "replace")).digest(), self._token)
 
     def cookie(self) -> str:
-        """A new cookie, from which the token cannot be told."""
+        """A new cookie, from which the token cannot be derived."""
         until = str(int(time.time()) + SESSION_SECONDS)
         return f"{until}.{self._sign(until)}"
 

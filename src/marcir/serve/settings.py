@@ -15,7 +15,7 @@ UPLOADS_IN_MEMORY = 16 * MAX_UPLOAD_BYTES
 MAX_RESULTS = 10_000  # deepest place of a hit that can be asked for
 MAX_LIMIT = 200
 MAX_EXAMPLES = 100
-# Requests that wait for a free worker; more are told to come again.
+# Requests that wait for a free worker; more are refused for now.
 WAITING_SEARCHES = 256
 WAITING_UPLOADS = 16
 WAITING_FILES = 256

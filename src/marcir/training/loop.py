@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
 SELECTED_BY = "nDCG@100"  # Reading R17
-# A mean cosine of all pairs above this means that images are hardly told apart.
+# A mean cosine of all pairs above this means that images are hardly distinguished.
 COLLAPSED = 0.99
 _BATCH = 128
 

@@ -103,7 +103,7 @@ def _curves(lines: dict[str, list[Row]], flat: Sequence[Row], path: Path, where:
         panels.append(row_of_panels)
     draw_setting_curves(panels, path)
     several = any(len(row.runs) > 1 for rows in lines.values() for row in rows)
-    spread = "with the spread over seeds" if several else "one seed: small steps may be luck"
+    spread = "with the spread over seeds" if several else "one seed: small steps may be noise"
     return Figure(path, f"{where}: scores on the test images by setting, {spread}.")
 
 

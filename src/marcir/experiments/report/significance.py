@@ -1,4 +1,4 @@
-"""Is it more than luck of queries and of seeds? Methods of interest against the best of the baselines."""
+"""Statistical significance: methods of interest against the best of the baselines."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -16,13 +16,14 @@ from marcir.metrics.scores import Scores
 
 LEVEL = 0.05
 METHOD = (
-    "A difference can be luck in two ways, and a verdict needs both excluded. p of queries: paired "
-    "randomisation test, in which queries with the same labels change places together; they are drawn "
-    "together for the 95 % interval, too. p of seeds: Welch's t test on the scores of the seeds; by the test "
-    "over queries alone, two seeds of one and the same loss often differ. Both are two-sided. Holm p: the "
-    "larger one, corrected for the columns of its table. better or worse: Holm p < 0.05; level: anything "
-    "else; open: one seed, which cannot tell. The best baseline is the best on these test images, which "
-    "makes better a hard verdict and worse an easy one. All of it is about this split."
+    "A difference can come from the choice of queries or from the seeds; a verdict needs both excluded. p"
+    " of queries: paired randomisation test, in which queries with the same labels change places "
+    "together; they are drawn together for the 95 % interval, too. p of seeds: Welch's t test on the "
+    "scores of the seeds; by the test over queries alone, two seeds of one and the same loss often "
+    "differ. Both are two-sided. Holm p: the larger one, corrected for the columns of its table. better "
+    "or worse: Holm p < 0.05; level: anything else; open: one seed, which cannot tell. The best baseline "
+    "is the best on these test images, which makes better a hard verdict and worse an easy one. All of it"
+    " is about this split."
 )
 
 

@@ -1,0 +1,26 @@
+"""`marcir ablate`."""
+
+from collections.abc import Sequence
+
+from marcir.cli.benchmark import add_plan
+from marcir.cli.parser import Parser
+
+
+def run(parser: Parser, arguments: Sequence[str]) -> int:
+    """Parse the arguments, do it, and print what came out."""
+    add_plan(parser)
+    parser.add_argument(
+        "--study", metavar="NAME", action="append", default=[], help="a study (repeat); all by default"
+    )
+    parser.add_argument("--list", action="store_true", help="list the studies, and nothing else")
+    if "--list" in arguments:
+        from marcir.experiments.studies import STUDIES
+
+        print("\n".join(f"{name:18}{study.question}" for name, study in STUDIES.items()))
+        return 0
+    options = parser.parse(arguments)
+    from marcir.experiments.ablate import ablate
+
+    done = ablate(options.config, options.study, options.results, options.jobs)
+    print(done)
+    return 1 if done.failed else 0

@@ -1,0 +1,25 @@
+"""`marcir embed`."""
+
+import sys
+from collections.abc import Sequence
+
+from marcir.cli.parser import Parser
+
+
+def run(parser: Parser, arguments: Sequence[str]) -> None:
+    """Parse the arguments, do it, and print what came out."""
+    parser.add_argument(
+        "--model", metavar="RUN", help="a folder of marcir train (default: ImageNet features)"
+    )
+    parser.add_argument("--images", required=True, metavar="DIR", help="images anywhere below this folder")
+    parser.add_argument("--out", required=True, metavar="NPZ", help="where ids and vectors go")
+    parser.add_argument(
+        "--on-broken", default="error", choices=["error", "skip"], help="what broken images do"
+    )
+    options = parser.parse(arguments)
+    from marcir.model.embed import embed_folder
+
+    made, broken = embed_folder(options.model, options.images, options.out, options.on_broken)
+    for problem in broken.values():
+        print(f"skipped {problem}", file=sys.stderr)
+    print(f"{options.out}: {len(made.ids):,} vectors of {made.vectors.shape[1]} numbers")

@@ -1,0 +1,112 @@
+"""`marcir evaluate`."""
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from marcir.cli.parser import Parser
+
+
+def run(parser: Parser, arguments: Sequence[str]) -> None:
+    """Parse the arguments, do it, and print what came out."""
+    _add_evaluated(parser)
+    parser.add_argument("--name", help="what the model is called (default: the name of its file)")
+    parser.add_argument("--json", metavar="OUT", help="write scores, also query by query, for marcir compare")
+    parser.add_argument("--markdown", metavar="OUT", help="write the tables")
+    parser.add_argument("--figures", metavar="DIR", help="draw curves and labels")
+    parser.add_argument("--images", metavar="DIR", help="with --figures: draw what queries find, too")
+    parser.add_argument("--query", metavar="ID", action="append", default=[], help="a query to draw (repeat)")
+    parser.add_argument("--ideal", default="gallery", help="nDCG's ideal: gallery (default) or retrieved")
+    parser.add_argument("--wap", default="any", help="what wAP counts: any (default) or threshold")
+    parser.add_argument("--ap", default="sum", help="the Jaccard mAPs: sum (default) or trapezoid")
+    parser.add_argument("--seed", type=int, default=0, help="of chance and intervals (default 0)")
+    options = parser.parse(arguments)
+    _check_evaluated(parser, options)
+    variants = {"ideal": options.ideal, "wap": options.wap, "ap": options.ap}
+    if options.dataset is not None:
+        from marcir.training.evaluate_model import evaluate_model
+
+        found = evaluate_model(
+            options.model,
+            options.dataset,
+            options.root,
+            options.labels,
+            part=options.part,
+            name=options.name,
+            on_broken=options.on_broken,
+            variants=variants,
+            seed=options.seed,
+        )
+        done, queries, gallery, notes = found.evaluation, found.queries, None, found.notes
+        _draw_hits(options, queries, gallery, options.images or (options.query and found.root))
+    else:
+        from marcir.data.labelled import read_judged
+        from marcir.training.evaluation import evaluate
+
+        queries, gallery = read_judged(
+            options.embeddings, options.labels, options.gallery_embeddings, options.gallery_labels
+        )
+        # First: a wrong id or folder is reported before the long work.
+        _draw_hits(options, queries, gallery, options.images)
+        name = options.name or Path(options.embeddings).stem
+        done, notes = evaluate(name, queries, gallery, variants=variants, seed=options.seed), ()
+    if options.json is not None:
+        done.save_json(options.json)
+    if options.markdown is not None:
+        done.save_markdown(options.markdown)
+    if options.figures:
+        from marcir.training.evaluation_figures import draw_evaluation
+
+        draw_evaluation(done, options.figures)
+    print(done, *notes, sep="\n")
+
+
+def _add_evaluated(parser: Parser) -> None:
+    """What is scored: embeddings of any model, or a model of ours on an archive."""
+    parser.add_argument("--embeddings", metavar="NPZ", help="ids and vectors (.npz or .parquet)")
+    parser.add_argument("--labels", metavar="CSV", help="label table; ids are its first column")
+    parser.add_argument("--gallery-embeddings", metavar="NPZ", help="a gallery other than the queries")
+    parser.add_argument("--gallery-labels", metavar="CSV", help="its label table")
+    parser.add_argument(
+        "--dataset", metavar="NAME", help="instead of embeddings: manifest (your own), ucm, scenes ..."
+    )
+    parser.add_argument("--root", metavar="DIR", help="with --dataset: the archive's folder")
+    parser.add_argument(
+        "--model", metavar="RUN", help="with --dataset: a folder of marcir train (default: ImageNet features)"
+    )
+    parser.add_argument(
+        "--part", help="with --model: train, validation, test or all (default: the run's test images)"
+    )
+    parser.add_argument(
+        "--on-broken",
+        default="error",
+        choices=["error", "skip"],
+        help="with --dataset: what broken images do",
+    )
+
+
+def _check_evaluated(parser: Parser, options: argparse.Namespace) -> None:
+    """Refuse options that do not go together."""
+    if (options.dataset is None) == (options.embeddings is None):
+        parser.error("needs either --embeddings and --labels, or --dataset and perhaps --model")
+    if options.embeddings is not None and options.labels is None:
+        parser.error("--embeddings needs --labels, the table that judges them")
+    if options.dataset is not None and options.gallery_embeddings is not None:
+        parser.error("--gallery-embeddings goes with --embeddings, not with --dataset")
+    if options.dataset is None and (options.model or options.root or options.part):
+        parser.error("--model, --root and --part go with --dataset")
+    if (options.gallery_embeddings is None) != (options.gallery_labels is None):
+        parser.error("--gallery-embeddings and --gallery-labels go together")
+    if (options.images or options.query) and not options.figures:
+        parser.error("--images and --query need --figures, the folder where pictures go")
+    if options.query and not options.images and options.dataset is None:
+        parser.error("--query needs --images, the folder of the images")
+
+
+def _draw_hits(options: argparse.Namespace, queries: Any, gallery: Any, images: Any) -> None:
+    if images:
+        from marcir.training.evaluation_figures import draw_hits
+
+        out = Path(options.figures) / "hits.png"
+        draw_hits(queries, gallery, images, out, chosen=options.query, seed=options.seed)

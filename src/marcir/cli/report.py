@@ -1,0 +1,15 @@
+"""`marcir report`."""
+
+from collections.abc import Sequence
+
+from marcir.cli.parser import Parser
+
+
+def run(parser: Parser, arguments: Sequence[str]) -> None:
+    """Parse the arguments, do it, and print what came out."""
+    parser.add_argument("--results", required=True, metavar="DIR", help="a folder of marcir benchmark")
+    parser.add_argument("--out", metavar="DIR", help="where the report goes (default: DIR/report)")
+    options = parser.parse(arguments)
+    from marcir.experiments.report.report import report
+
+    print(report(options.results, options.out))

@@ -1,0 +1,86 @@
+"""`marcir search`."""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from marcir.cli.parser import Parser
+
+
+def run(parser: Parser, arguments: Sequence[str]) -> None:
+    """Parse the arguments, do it, and print what came out."""
+    parser.add_argument("--store", required=True, metavar="URI", help="a store of marcir index")
+    parser.add_argument("--image", metavar="FILE", help="find images like this file")
+    parser.add_argument("--id", metavar="ID", help="find images like this one of the archive")
+    for name, text in (
+        ("like", "an example, a file or an id (repeat)"),
+        ("unlike", "a counter-example, a file or an id (repeat)"),
+        ("by-labels", "find what images with this label look like (repeat)"),
+        ("any", "only images with one of these labels (repeat)"),
+        ("all", "only images with all of these labels (repeat)"),
+        ("none", "only images without these labels (repeat)"),
+    ):
+        parser.add_argument(
+            f"--{name}", metavar="ID" if "like" in name else "LABEL", action="append", help=text
+        )
+    parser.add_argument(
+        "--labels-from", metavar="URI", help="with --by-labels: a labelled store of one model"
+    )
+    parser.add_argument("--k", type=int, default=10, help="how many (default 10)")
+    parser.add_argument("--min-similarity", type=float, help="least cosine with the query, -1 to 1")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--sheet", metavar="FILE", help="draw query and first 100 hits (.png, .pdf, .svg)")
+    options = parser.parse(arguments)
+    ways = [options.image, options.id, options.like, options.by_labels]
+    if sum(way is not None for way in ways) != 1:
+        parser.error("needs exactly one of --image, --id, --like and --by-labels")
+    if options.unlike and not options.like:
+        parser.error("--unlike goes with --like")
+    if options.labels_from and not options.by_labels:
+        parser.error("--labels-from goes with --by-labels")
+    if options.sheet is not None and Path(options.sheet).suffix.lower() not in (".png", ".pdf", ".svg"):
+        parser.error(f"--sheet {options.sheet}: use a name that ends in .png, .pdf or .svg")
+    asked_with = (options.image, *(options.like or ()), *(options.unlike or ()))
+    if options.sheet is not None and any(_is_same_file(options.sheet, file) for file in asked_with):
+        parser.error(f"--sheet {options.sheet}: this is an image of the query. Use another name")
+    from marcir.search.queries import open_store
+    from marcir.search.records import Filter
+
+    where = Filter(
+        tuple(options.any or ()), tuple(options.all or ()), tuple(options.none or ()), options.min_similarity
+    )
+    archive = open_store(options.store)
+    if options.image is not None:
+        answer = archive.by_image(Path(options.image), options.k, where)
+    elif options.id is not None:
+        answer = archive.by_id(options.id, options.k, where)
+    elif options.like is not None:
+        answer = archive.by_examples(options.like, options.unlike or (), options.k, where)
+    else:
+        source = open_store(options.labels_from) if options.labels_from else None
+        answer = archive.by_labels(options.by_labels, options.k, where, source)
+    if options.sheet is not None:
+        from marcir.search.sheet import draw_answer
+
+        draw_answer(
+            archive,
+            answer,
+            options.sheet,
+            image=options.image,
+            query=options.id,
+            like=options.like or (),
+            unlike=options.unlike or (),
+        )
+    if options.json:
+        import json
+
+        print(json.dumps(answer.as_json(), ensure_ascii=False, indent=1))
+    else:
+        print(answer)
+    if options.sheet is not None:
+        print(f"{options.sheet}: the hits as a picture", file=sys.stderr if options.json else sys.stdout)
+
+
+def _is_same_file(first: str, second: str | None) -> bool:
+    """Whether two paths are one file that is there."""
+    return second is not None and Path(second).is_file() and Path(first).resolve() == Path(second).resolve()
