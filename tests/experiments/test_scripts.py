@@ -76,3 +76,23 @@ def test_seeds_of_one_loss_are_counted_and_too_few_are_refused(
         with pytest.raises(SystemExit, match="2"):
             run("seeds_of_one_loss.py", [tmp_path / given], monkeypatch)
         assert said in capsys.readouterr().err
+
+
+def test_copied_records_are_the_same_results_with_portable_paths(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    results, out = Results(tmp_path / "results"), tmp_path / "records"
+    made_record("marc", 0, results=results)
+    made_record("oml", 0, results=results, error="killed", scores=None)
+    (tmp_path / "results" / "splits").mkdir()
+    (tmp_path / "results" / "splits" / "ucm.json").write_text("{}")
+    monkeypatch.setenv("MARCIR_SHARED", "/nowhere")
+    for new in (1, 0):
+        run("copy_records.py", [results.path, out], monkeypatch)
+        assert capsys.readouterr().out == f"{out}: {new} new records\n"
+    (copied,) = Results(out).records()
+    (source,) = (record for record in results.records() if record.done)
+    assert copied.scores == source.scores
+    assert copied.config["data"]["root"] == "$MARCIR_SHARED/to/be/found"
+    assert copied.config["data"]["split"] == "splits/ucm.json"
+    assert (out / "splits" / "ucm.json").exists()
