@@ -22,7 +22,7 @@ from marcir.data.opening import open_archive
 from marcir.data.split import draw_split
 from marcir.errors import DataError
 from marcir.experiments.record import COMPARISON, Record, Results
-from marcir.experiments.report.report import Report, report
+from marcir.experiments.report.assemble import Report, report
 from marcir.experiments.report.runs import studies
 from marcir.experiments.report.significance import contests
 from marcir.metrics.retrieval_scores import retrieval_scores

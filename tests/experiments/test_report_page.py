@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from marcir.experiments.report.report import report
+from marcir.experiments.report.assemble import report
 from report_records import made_comparison
 
 pytestmark = pytest.mark.browser

@@ -10,6 +10,6 @@ def run(parser: Parser, arguments: Sequence[str]) -> None:
     parser.add_argument("--results", required=True, metavar="DIR", help="a folder of marcir benchmark")
     parser.add_argument("--out", metavar="DIR", help="where the report goes (default: DIR/report)")
     options = parser.parse(arguments)
-    from marcir.experiments.report.report import report
+    from marcir.experiments.report.assemble import report
 
     print(report(options.results, options.out))

@@ -17,7 +17,7 @@ from marcir.errors import TrainingError
 from marcir.experiments.benchmark import perform_runs
 from marcir.experiments.plan import Plan
 from marcir.experiments.record import COMPARISON, Results, run_name
-from marcir.experiments.report.report import Report, report
+from marcir.experiments.report.assemble import Report, report
 from marcir.model.model import load_model
 from marcir.scenes.writing import write_scenes
 from marcir.search.index import index
