@@ -153,7 +153,7 @@ def approximate(store: LanceStore, queries: np.ndarray, scan: float, repeats: in
     indexed = LanceStore(store.uri, approximate=True)
     found = recall(truth, ids(indexed, queries, 10))
     seconds = in_turns({"": lambda: indexed.search(queries, 10)}, repeats)[""] / len(queries)
-    print(f"approximate: {1000 * seconds:.2f} ms a query; LanceDB's scan {1000 * scan:.2f} ms")
+    print(f"approximate: {1000 * seconds:.2f} ms per query; LanceDB's scan {1000 * scan:.2f} ms")
     told("approximate recall@10 at least", found, 0.98, found >= 0.98)
     told("LanceDB's scan / approximate at least", scan / seconds, 10, scan >= 10 * seconds)
 

@@ -137,7 +137,7 @@ def test_a_missing_part_is_refused_with_its_name(tmp_path: Path, present: str) -
 @pytest.mark.parametrize(("save", "name"), [(write_npz, "e.npz"), (write_parquet, "e.parquet")])
 def test_a_double_id_is_refused_with_its_name(tmp_path: Path, save: Any, name: str) -> None:
     path = save(tmp_path / name, ids=["a", "b c", "d", "b c"], vectors=list(VECTORS))
-    assert "the id 'b c' stands twice. Keep one." in refused(path)
+    assert "duplicate id 'b c'. Keep one." in refused(path)
 
 
 BAD_NPZ = {
@@ -203,7 +203,7 @@ def test_damaged_archives_are_refused(tmp_path: Path) -> None:
 
 
 def test_parts_that_do_not_fit_are_refused_before_they_are_saved() -> None:
-    with pytest.raises(DataError, match="'a' stands twice"):
+    with pytest.raises(DataError, match="duplicate id 'a'"):
         Embeddings(("a", "a"), VECTORS[:2])
     with pytest.raises(DataError, match="and 1 ids"):
         Embeddings(("a",), VECTORS)

@@ -24,7 +24,7 @@ class Embeddings:
     """Images as vectors.
 
     Attributes:
-        ids: One id an image; no id stands twice.
+        ids: One id per image, without duplicates.
         vectors: One row of finite floats an image, not all zero. (N, D)
 
     Raises:
@@ -43,7 +43,7 @@ class Embeddings:
         seen: set[str] = set()
         for image in self.ids:
             if image in seen:
-                raise DataError(f"the id '{image}' stands twice. Keep one.")
+                raise DataError(f"duplicate id '{image}'. Keep one.")
             seen.add(image)
         self._check_vectors()
 
@@ -71,7 +71,7 @@ class Embeddings:
         """Read `ids` and `vectors` from an .npz or a Parquet file.
 
         Raises:
-            DataError: Where the file is missing or is something else, an id stands twice, or a vector has no
+            DataError: Where the file is missing or is something else, a duplicate id, or a vector has no
                 direction.
         """
         path = Path(path)

@@ -516,7 +516,7 @@ def test_tidying_up_changes_no_answer(make: Factory) -> None:
     ("rows", "text"),
     [
         ([row("")], "without an id"),
-        ([row("a"), row("b"), row("a")], "'a' stands twice"),
+        ([row("a"), row("b"), row("a")], "duplicate id 'a'"),
         ([row("a", np.ones(3, np.float32))], r"'a': a vector of \(3,\)"),
         ([row("a", np.full(DIM, np.nan, np.float32))], "'a': its vector is not finite"),
         ([row("a", np.zeros(DIM, np.float32))], "'a': its vector is not of unit length"),

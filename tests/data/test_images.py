@@ -241,7 +241,7 @@ def test_a_file_of_several_images_is_refused(tmp_path: Path) -> None:
         tiff.write(np.zeros((20, 20), np.uint8), metadata=None)
         tiff.write(np.zeros((13, 7), np.uint8), metadata=None)
     for name in ("frames", "sizes"):
-        with pytest.raises(BrokenImageError, match=rf"{name}.tif: .*Save one image a file"):
+        with pytest.raises(BrokenImageError, match=rf"{name}.tif: .*Save one image per file"):
             read_image(tmp_path / f"{name}.tif")
 
 

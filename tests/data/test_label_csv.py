@@ -74,7 +74,7 @@ def test_lines_are_counted_as_an_editor_counts_them(tmp_path: Path) -> None:
         ("path,labels\na.png,road\nb.png,tree\na.png,tree\n", "line 4: 'a.png' stands here and in line 2"),
         ("path,labels\n,road\n", "line 2: the image's name is missing"),
         ("path,road,\na.png,1,0\n", "line 1: column 3 has no label name"),
-        ("path,road,road\na.png,1,0\n", "line 1: the label 'road' stands twice"),
+        ("path,road,road\na.png,1,0\n", "line 1: duplicate label 'road'"),
         (b"path,labels\na.png,road\nb.png,for\xeat\n", "line 3: not UTF-8. Save the table as UTF-8"),
         ('path,labels\na.png,"road\n' + "x" * 200_000, "line .*field larger than field limit"),
     ],

@@ -109,7 +109,7 @@ def test_a_text_in_place_of_a_list_of_names_is_refused() -> None:
 
 
 def test_a_name_that_stands_twice_is_refused_with_both_places() -> None:
-    with pytest.raises(LabelError, match="'road' stands twice, at 1 and 3"):
+    with pytest.raises(LabelError, match="duplicate 'road', at 1 and 3"):
         LabelVocabulary(["tree", "road", "sea", "road"])
 
 

@@ -104,9 +104,9 @@ def test_training_counts_say_what_is_rare(counts: Any) -> None:
 
 
 def test_a_double_id_or_label_name_is_refused_with_it() -> None:
-    with pytest.raises(BatchError, match="ids: 'b' stands twice"):
+    with pytest.raises(BatchError, match="ids: duplicate 'b'"):
         marcir.retrieval_scores(Z, Y, ids=list("abcdbefgh"))
-    with pytest.raises(BatchError, match="label_names: 'x' stands twice"):
+    with pytest.raises(BatchError, match="label_names: duplicate 'x'"):
         marcir.retrieval_scores(Z, Y, label_names=["x", "y", "x"])
 
 

@@ -256,7 +256,7 @@ def test_a_double_id_is_refused_with_its_name(
     tmp_path: Path, files: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     np.savez(tmp_path / "lite.npz", ids=[*IDS[:-1], "5$ or 6$"], vectors=vectors())
-    assert "lite.npz: the id '5$ or 6$' stands twice. Keep one." in refusal(capsys, *files)
+    assert "lite.npz: duplicate id '5$ or 6$'. Keep one." in refusal(capsys, *files)
 
 
 def test_a_double_row_of_the_label_table_is_refused_with_its_lines(

@@ -19,5 +19,5 @@ def run(parser: Parser, arguments: Sequence[str]) -> int:
 def add_plan(parser: Parser) -> None:
     """The options that benchmark and ablate share."""
     parser.add_argument("--config", required=True, metavar="YAML", help="the plan, see docs/benchmark.md")
-    parser.add_argument("--results", required=True, metavar="DIR", help="one record a run; done runs stay")
+    parser.add_argument("--results", required=True, metavar="DIR", help="one record per run; done runs stay")
     parser.add_argument("--jobs", type=int, default=1, help="runs at a time (default 1)")

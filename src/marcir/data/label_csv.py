@@ -136,7 +136,7 @@ def _check_header(where: str, header: list[str], delimiter: str) -> None:
             raise DataError(f"{where}: column {position} has no label name.")
     double = next((name for name in header[1:] if header[1:].count(name) > 1), None)
     if double is not None:
-        raise DataError(f"{where}: the label '{double}' stands twice.")
+        raise DataError(f"{where}: duplicate label '{double}'.")
 
 
 def _is_list(header: list[str]) -> bool:

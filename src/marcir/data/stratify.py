@@ -1,4 +1,4 @@
-"""Iterative stratification for several labels an image (Sechidis, Tsoumakas and Vlahavas, 2011)."""
+"""Iterative stratification for several labels per image (Sechidis, Tsoumakas and Vlahavas, 2011)."""
 
 from collections.abc import Sequence
 

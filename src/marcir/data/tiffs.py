@@ -60,7 +60,7 @@ def _only_image(tiff: tifffile.TiffFile) -> tifffile.TiffPageSeries:
     others = [other for other in series[1:] if not (other.keyframe.is_reduced or other.keyframe.is_mask)]
     if others:
         raise BrokenImageError(
-            f"the file holds {1 + len(others)} images of different sizes or types. Save one image a file."
+            f"the file holds {1 + len(others)} images of different sizes or types. Save one image per file."
         )
     if first.size != page.size:
         _check_pages(first, page)
@@ -77,7 +77,7 @@ def _check_pages(series: tifffile.TiffPageSeries, page: tifffile.TiffPage) -> No
     if not joinable or len(before) != 1 or before[0] not in _BANDS:
         raise BrokenImageError(
             f"expected a flat image with bands, found {pages} pages with the axes {series.axes}. "
-            "Save one image a file."
+            "Save one image per file."
         )
     if before == ["Q"] and pages >= min(page.imagewidth, page.imagelength):
         raise BrokenImageError(

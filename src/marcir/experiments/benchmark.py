@@ -1,4 +1,4 @@
-"""The comparison: losses x datasets x seeds, one record a run, only what is missing."""
+"""The comparison: losses x datasets x seeds, one record per run, only what is missing."""
 
 import shlex
 import sys

@@ -76,7 +76,7 @@ class Inspection:
             lines.append(f"  {name:{width}} {count:7,}{_beside(count, published)}")
         labelled = sum(count * images for count, images in self.labels_per_image.items())
         spread = ", ".join(f"{count}: {images:,}" for count, images in sorted(self.labels_per_image.items()))
-        lines.append(f"labels an image: {labelled / max(self.images, 1):.2f} on average ({spread})")
+        lines.append(f"labels per image: {labelled / max(self.images, 1):.2f} on average ({spread})")
         if unlabelled := self.labels_per_image.get(0):
             lines.append(f"without any label: {unlabelled:,} (kept; they are never anchors nor positives)")
         lines.append(f"distinct label sets: {self.distinct_sets:,}")

@@ -164,7 +164,7 @@ def _refuse_twice(key: str, names: Sequence[str], advice: str) -> None:
     files = [slug(name).lower() for name in names]
     for place, name in enumerate(names):
         if files[place] in files[:place]:
-            raise ConfigError(f"{key}: '{name}' stands twice, or nearly so. {advice}.")
+            raise ConfigError(f"{key}: duplicate '{name}', as file names. {advice}.")
 
 
 def _list(given: Any, key: str) -> Sequence[Any]:

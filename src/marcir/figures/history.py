@@ -13,7 +13,7 @@ def draw_history(history: Sequence[Mapping[str, Any]], path: str | Path) -> None
     """Loss, validation scores, learning rate and gradient norm by epoch.
 
     Args:
-        history: One row an epoch.
+        history: One row per epoch.
         path: Where the PNG goes.
     """
     epochs = [row["epoch"] for row in history]

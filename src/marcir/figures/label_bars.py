@@ -38,7 +38,7 @@ def draw_label_bars(
     """
     check_series("label bars", series, len(names), "labels")
     if len(counts) != len(names):
-        raise ConfigError(f"label bars: {len(counts)} counts for {len(names)} labels. Give one a label.")
+        raise ConfigError(f"label bars: {len(counts)} counts for {len(names)} labels. Give one per label.")
     # Reversed, so that of equally frequent labels the same ones are in the tail as in the `tail` score.
     order = np.argsort(counts, kind="stable")[::-1]  # (L,)
     panels = _panels(order, sum(name.lower() not in REFERENCES for name in series))

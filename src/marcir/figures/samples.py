@@ -13,7 +13,7 @@ _LETTERS = 24
 
 
 def draw_samples(rows: Sequence[Sequence[np.ndarray]], titles: Sequence[str], path: str | Path) -> None:
-    """One row an image: the image as it is, then what augmentation makes of it.
+    """One row per image: the image as it is, then what augmentation makes of it.
 
     Args:
         rows: Images as floats or bytes. (H, W, C)

@@ -37,7 +37,7 @@ class LabelVocabulary(Sequence[str]):
                 )
             if name in self._index:
                 raise LabelError(
-                    f"label names: '{name}' stands twice, at {self._index[name]} and {position}. Remove one."
+                    f"label names: duplicate '{name}', at {self._index[name]} and {position}. Remove one."
                 )
             self._index[name] = position
 

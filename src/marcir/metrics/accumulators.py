@@ -15,7 +15,7 @@ Observer = Callable[[Judged], None]
 
 
 class ColumnValues:
-    """Fills one value a query into every column."""
+    """Fills one value per query into every column."""
 
     def __init__(self, columns: Mapping[str, Column], queries: int) -> None:
         self.columns = columns

@@ -1,4 +1,4 @@
-"""The seven columns: each a function from a judged ranking to one value a query, nan where it is left out."""
+"""The seven columns: each a function from a judged ranking to one value per query; nan: left out."""
 
 import torch
 from torch import Tensor

@@ -185,7 +185,7 @@ def _names(what: str, names: Sequence[str] | None, number: int) -> tuple[str, ..
     found = tuple(str(name) for name in names)
     if len(set(found)) < number:
         double = next(name for name, times in Counter(found).items() if times > 1)
-        raise BatchError(f"{what}: '{double}' stands twice. Give each a name of its own.")
+        raise BatchError(f"{what}: duplicate '{double}'. Give each a name of its own.")
     return found
 
 

@@ -37,7 +37,7 @@ class Scores(Mapping[str, float]):
     """A mapping from column names to values in 0..1: means over the queries that have a relevant image.
 
     Attributes:
-        per_query: Column name to one value a query; nan where the query was left out. (Q,)
+        per_query: Column name to one value per query; nan where the query was left out. (Q,)
         ids: Ids of the queries.
         gallery: Number of gallery images (one less for each query when it is left out of its own gallery).
         label_scores: Values of every label.
@@ -133,9 +133,9 @@ class Scores(Mapping[str, float]):
 
 def _check_queries(ids: tuple[str, ...], per_query: Mapping[str, np.ndarray]) -> None:
     if not per_query or any(values.shape != (len(ids),) for values in per_query.values()):
-        raise ValueError("one value a query is needed")
+        raise ValueError("one value per query is needed")
     if len(set(ids)) < len(ids):
-        raise ValueError("a query stands twice")
+        raise ValueError("duplicate query")
     if any(((values < 0) | (values > 1 + 1e-9)).any() for values in per_query.values()):
         raise ValueError("values must lie in 0..1")
 

@@ -142,7 +142,7 @@ def _image_paths(out: Path, images: int) -> Iterator[Path]:
 
 
 def _table(rows: list[list[str]]) -> str:
-    """The label table: one row an image, labels in the vocabulary's order."""
+    """The label table: one row per image, labels in the vocabulary's order."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["path", "labels"])

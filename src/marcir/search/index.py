@@ -279,7 +279,7 @@ def _read_labels(table: str | Path, root: Path) -> dict[str, tuple[str, ...]]:
     for row in read_label_table(table)[0]:
         image = path_below(root, row.image)
         if image in found:
-            raise DataError(f"{table} line {row.line}: '{image}' stands twice. Keep one.")
+            raise DataError(f"{table} line {row.line}: duplicate '{image}'. Keep one.")
         found[image] = row.labels
     return found
 

@@ -59,7 +59,7 @@ def read_metadata(path: str | Path, root: Path) -> dict[str, Extra]:
         values = {name: cell.strip() for name, cell in zip(header, cells, strict=True)}
         image = path_below(root, values.pop(header[0]))
         if image in found:
-            raise DataError(f"{where}: '{image}' stands twice. Keep one.")
+            raise DataError(f"{where}: duplicate '{image}'. Keep one.")
         found[image] = _extra(where, values)
     return found
 
@@ -69,7 +69,7 @@ def _check_header(where: str, header: list[str]) -> None:
         raise DataError(f"{where}: column {header.index('') + 1} has no name.")
     twice = next((name for name in header if header.count(name) > 1), None)
     if twice is not None:
-        raise DataError(f"{where}: the column '{twice}' stands twice. Keep one.")
+        raise DataError(f"{where}: duplicate column '{twice}'. Keep one.")
     if header[0] in (*_CORNERS, "date"):
         raise DataError(f"{where}: the first column is '{header[0]}'. It must hold the paths of the images.")
 

@@ -162,7 +162,7 @@ def check_rows(rows: Sequence[Row], dim: int) -> None:
         if not row.id:
             raise StoreError("an image without an id cannot be stored.")
         if row.id in seen:
-            raise StoreError(f"the id '{row.id}' stands twice. Keep one.")
+            raise StoreError(f"duplicate id '{row.id}'. Keep one.")
         seen.add(row.id)
         if row.vector.shape != (dim,):
             raise StoreError(

@@ -55,7 +55,7 @@ class Recall:
     def __str__(self) -> str:
         return (
             f"approximate index: recall@{self.k} {self.recall:.3f} over {self.queries} queries, "
-            f"{1000 * self.seconds:.1f} ms a query, built in {self.built:.1f} s"
+            f"{1000 * self.seconds:.1f} ms per query, built in {self.built:.1f} s"
         )
 
 

@@ -131,7 +131,7 @@ class SearchParameters(PageParameters):
 
 
 async def stands_once(request: Request) -> None:
-    """Refuse a parameter that stands twice and may not."""
+    """Refuse a duplicate parameter where one is allowed."""
     counts = Counter(name for name, _ in request.query_params.multi_items())
     for name, count in counts.items():
         if count > 1 and name not in REPEATED:

@@ -30,7 +30,7 @@ class Progress:
         best: The best validation score so far.
         best_epoch: When it was reached.
         seconds: Time spent so far.
-        history: One row an epoch.
+        history: One row per epoch.
     """
 
     epoch: int = 0

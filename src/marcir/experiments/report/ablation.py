@@ -27,7 +27,7 @@ def study_title(name: str) -> str:
 
 
 def ablation_table(study: Study) -> Table:
-    """A row a setting; the best of each method on the validation images is marked, never on test."""
+    """One row per setting; the best of each method on the validation images is marked, never on test."""
     keys = setting_keys(study.rows)
     columns = ("", *keys, "seeds", f"validation {CHOSEN_BY}", *METRICS, "tail")
     best = [id(row) for row in chosen(study).values()]

@@ -88,7 +88,7 @@ def _surface(
 
 
 def _curves(lines: dict[str, list[Row]], flat: Sequence[Row], path: Path, where: str) -> Figure:
-    """A row of panels for each setting, a line a method."""
+    """A row of panels for each setting, one line per method."""
     panels = []
     for place, (key, rows) in enumerate(lines.items()):
         row_of_panels = []

@@ -112,7 +112,7 @@ def mean_ranks(rows: Sequence[Row]) -> list[float]:
 
 
 def reference(study: Study, name: str, column: str) -> Spread:
-    """A reference's column: its mean over the seeds, one value a seed."""
+    """A reference's column: its mean over the seeds, one value per seed."""
     by_seed: dict[int, float] = {}
     for record in study.records:
         value = record.references.get(name, {}).get(column)

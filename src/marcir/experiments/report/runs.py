@@ -146,7 +146,7 @@ def studies(records: Sequence[Record]) -> dict[str, list[Study]]:
     """Datasets and their studies, the comparison first.
 
     Raises:
-        DataError: Where runs of one table were not judged alike, or one stands twice.
+        DataError: Where runs of one table were not judged alike, or one is a duplicate.
     """
     names: dict[str, set[str]] = {}
     for record in records:

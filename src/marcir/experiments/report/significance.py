@@ -63,7 +63,7 @@ class Contest:
         method: The method as the records call it.
         name: As tables call it.
         against: Whom it meets: a method's name, or "the best baseline".
-        matches: One a column that both have.
+        matches: One per column that both have.
     """
 
     method: str
@@ -81,7 +81,7 @@ class Contest:
         return f"{self.name} against {whom}: {', '.join(said)} of {len(verdicts)} columns."
 
     def table(self, study: Study) -> Table:
-        """One line a column."""
+        """One line per column."""
         columns = (
             "",
             "verdict",

@@ -148,7 +148,7 @@ def flat(config: Mapping[str, Any], before: str = "") -> dict[str, Any]:
 
 
 def runs_table(studies: Sequence[Study]) -> Table:
-    """What was run: one line a study."""
+    """What was run: one line per study."""
     columns = ("", "study", "methods", "seeds", "runs", "failed", *_SETTINGS)
     lines = tuple(_runs_line(study) for study in studies)
     records = [record for study in studies for record in (*study.records, *study.failed)]
