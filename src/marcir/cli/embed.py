@@ -1,8 +1,8 @@
 """`marcir embed`."""
 
-import sys
 from collections.abc import Sequence
 
+from marcir.cli.data_archive import add_on_broken, say_skipped
 from marcir.cli.parser import Parser
 
 
@@ -13,13 +13,10 @@ def run(parser: Parser, arguments: Sequence[str]) -> None:
     )
     parser.add_argument("--images", required=True, metavar="DIR", help="images anywhere below this folder")
     parser.add_argument("--out", required=True, metavar="NPZ", help="where ids and vectors go")
-    parser.add_argument(
-        "--on-broken", default="error", choices=["error", "skip"], help="what broken images do"
-    )
+    add_on_broken(parser)
     options = parser.parse(arguments)
     from marcir.model.embed import embed_folder
 
     made, broken = embed_folder(options.model, options.images, options.out, options.on_broken)
-    for problem in broken.values():
-        print(f"skipped {problem}", file=sys.stderr)
+    say_skipped(broken)
     print(f"{options.out}: {len(made.ids):,} vectors of {made.vectors.shape[1]} numbers")

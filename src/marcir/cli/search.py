@@ -38,7 +38,9 @@ def run(parser: Parser, arguments: Sequence[str]) -> None:
         parser.error("--unlike goes with --like")
     if options.labels_from and not options.by_labels:
         parser.error("--labels-from goes with --by-labels")
-    if options.sheet is not None and Path(options.sheet).suffix.lower() not in (".png", ".pdf", ".svg"):
+    from marcir.figures.canvas import FORMATS
+
+    if options.sheet is not None and Path(options.sheet).suffix.lower() not in FORMATS:
         parser.error(f"--sheet {options.sheet}: use a name that ends in .png, .pdf or .svg")
     asked_with = (options.image, *(options.like or ()), *(options.unlike or ()))
     if options.sheet is not None and any(_is_same_file(options.sheet, file) for file in asked_with):

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from marcir.data.image_sources import PackedImages as PackedImages
     from marcir.data.split import Split as Split
     from marcir.data.split import draw_split as draw_split
-    from marcir.scenes.writing import write_scenes as write_scenes
 
 _PUBLIC = {
     "Archive": "marcir.data.archive",
@@ -23,7 +22,6 @@ _PUBLIC = {
     "PackedImages": "marcir.data.image_sources",
     "Split": "marcir.data.split",
     "draw_split": "marcir.data.split",
-    "write_scenes": "marcir.scenes.writing",
 }
 
 __all__ = [*_PUBLIC]

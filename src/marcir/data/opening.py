@@ -8,7 +8,7 @@ from marcir.data.readers.base import DatasetReader
 from marcir.errors import ConfigError, DataError
 from marcir.files import cache_folder
 
-# Images are read at 1.25 times the size that training sees, to leave room for crops.
+# Images are read at 1.25 times the size that training sees, so that crops can be taken from them.
 MARGIN = 1.25
 
 

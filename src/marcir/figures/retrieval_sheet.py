@@ -118,7 +118,7 @@ def verdict(overlap: float | None) -> Verdict:
 
 
 def label_lines(names: Sequence[str], width: float, most: int) -> list[str]:
-    """Label names on at most so many lines of so many inches; those without room are counted in the last.
+    """Label names on at most so many lines of so many inches; those that do not fit are counted in the last.
 
     >>> label_lines(["bare soil", "buildings", "cars", "pavement"], width=0.95, most=2)
     ['bare soil, buildings,', 'cars, pavement']

@@ -124,4 +124,4 @@ def _found(relevant: Tensor) -> Tensor:
 
 def _ranks(ranked: Tensor) -> Tensor:
     """The ranks 1, 2 ... K. (K,)"""
-    return torch.arange(1, ranked.shape[1] + 1, dtype=torch.float64)
+    return torch.arange(1, ranked.shape[1] + 1, dtype=torch.float64, device=ranked.device)
