@@ -16,7 +16,7 @@ from pathlib import Path
 import torch
 
 from marcir.data.augment import Augmentation
-from marcir.data.image_sources import ImageFiles, PackedImages
+from marcir.data.dataset import ImageFiles, PackedImages
 from marcir.data.opening import MARGIN, open_archive
 from marcir.torchvision_shim import timm
 

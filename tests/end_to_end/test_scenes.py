@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from marcir.config import DataConfig, EncoderConfig
-from marcir.data.image_sources import open_images
+from marcir.data.dataset import open_images
 from marcir.data.opening import open_archive
 from marcir.data.split import draw_split
 from marcir.labels import LabelStatistics

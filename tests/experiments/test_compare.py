@@ -17,7 +17,7 @@ from marcir.errors import DataError
 from marcir.experiments.compare import compare
 from marcir.labels import LabelVocabulary
 from marcir.metrics.comparison import compare_scores
-from marcir.training.evaluation import evaluate
+from marcir.training.evaluation import evaluate_embeddings
 from marcir.types import Embeddings
 from test_cli import refusal
 
@@ -38,8 +38,8 @@ def labelled(seed: int, labels: torch.Tensor = LABELS, ids: tuple[str, ...] = ID
 def evaluated(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The JSON files of a good model and of a random one; not to be changed."""
     folder = tmp_path_factory.mktemp("evaluated")
-    evaluate("good", labelled(0)).save_json(folder / "a.json")
-    evaluate("random", labelled(1)).save_json(folder / "b.json")
+    evaluate_embeddings("good", labelled(0)).save_json(folder / "a.json")
+    evaluate_embeddings("random", labelled(1)).save_json(folder / "b.json")
     return folder
 
 
@@ -81,7 +81,7 @@ def test_files_are_compared_as_their_scores_are(files: tuple[str, str]) -> None:
 
 
 def test_models_of_one_name_are_called_by_their_files(tmp_path: Path, files: tuple[str, str]) -> None:
-    evaluate("good", labelled(1)).save_json(files[1])
+    evaluate_embeddings("good", labelled(1)).save_json(files[1])
     done = compare(*files)
     assert (done.first, done.second) == files
 
@@ -95,7 +95,9 @@ def test_images_in_another_order_and_other_columns_are_compared(
     turned = torch.zeros(IMAGES, 5, dtype=torch.bool)
     turned[:, [names.index_of(name) for name in NAMES]] = LABELS
     vectors = Embeddings(tuple(IDS[place] for place in order), same.embeddings.vectors[order])
-    evaluate("again", LabelledEmbeddings(vectors, turned[order], names)).save_json(tmp_path / "c.json")
+    evaluate_embeddings("again", LabelledEmbeddings(vectors, turned[order], names)).save_json(
+        tmp_path / "c.json"
+    )
     done, wanted = compare(files[0], tmp_path / "c.json"), compare(*files)
     for column, other in zip(done.columns, wanted.columns, strict=True):
         assert column.difference == pytest.approx(other.difference, abs=1e-9)
@@ -107,7 +109,7 @@ def test_json_holds_every_column_and_null_for_what_there_is_not(
 ) -> None:
     labels = torch.tensor([[1, 1, 0, 0], [1, 0, 0, 0], [1, 0, 1, 0]]).bool()  # J of 1/2 and 1/3
     for name, seed in (("a", 1), ("b", 2)):
-        evaluate(name, labelled(seed, labels, IDS[:3])).save_json(tmp_path / f"{name}.json")
+        evaluate_embeddings(name, labelled(seed, labels, IDS[:3])).save_json(tmp_path / f"{name}.json")
     out = tmp_path / "new/c.json"
     assert main(["compare", str(tmp_path / "a.json"), str(tmp_path / "b.json"), "--json", str(out)]) == 0
     rows = {row.split()[0]: row.split()[1:] for row in capsys.readouterr().out.splitlines()[1:8]}
@@ -132,25 +134,25 @@ def test_the_seed_decides_the_resampling(files: tuple[str, str], capsys: pytest.
 def other_labels() -> Any:
     labels = LABELS.clone()
     labels[5] = ~labels[5]
-    return evaluate("other", labelled(1, labels))
+    return evaluate_embeddings("other", labelled(1, labels))
 
 
 OTHERS = {
     "fewer queries": (
-        lambda: evaluate("other", labelled(1, LABELS[:-1], IDS[:-1])),
+        lambda: evaluate_embeddings("other", labelled(1, LABELS[:-1], IDS[:-1])),
         "the query 'image 39' is in the first alone",
     ),
     "other queries": (
-        lambda: evaluate("other", labelled(1, LABELS, (*IDS[:-1], "new one"))),
+        lambda: evaluate_embeddings("other", labelled(1, LABELS, (*IDS[:-1], "new one"))),
         "the query 'image 39' is in the first alone",
     ),
     "another gallery": (
-        lambda: evaluate("other", labelled(1), labelled(2)),
+        lambda: evaluate_embeddings("other", labelled(1), labelled(2)),
         "their galleries differ: 39 and 40",
     ),
     "other labels": (other_labels, "their labels or their galleries differ"),
     "other variants": (
-        lambda: evaluate("other", labelled(1), variants={"wap": "threshold"}),
+        lambda: evaluate_embeddings("other", labelled(1), variants={"wap": "threshold"}),
         "different variants: {} and {'wap': 'threshold'}",
     ),
 }
@@ -169,7 +171,7 @@ def test_models_that_were_not_judged_alike_are_refused(
 def test_galleries_of_one_size_with_other_images_are_refused(tmp_path: Path) -> None:
     galleries = labelled(2), labelled(2, LABELS, tuple(f"other {number}" for number in range(IMAGES)))
     for name, gallery in zip("ab", galleries, strict=True):
-        evaluate(name, labelled(1), gallery).save_json(tmp_path / f"{name}.json")
+        evaluate_embeddings(name, labelled(1), gallery).save_json(tmp_path / f"{name}.json")
     with pytest.raises(DataError, match="their labels or their galleries differ"):
         compare(tmp_path / "a.json", tmp_path / "b.json")
 

@@ -20,7 +20,6 @@ from marcir.model.precision import (
     Trial,
     Tried,
     choose_precision,
-    float32_only,
     run_trial,
     tried_on_this_machine,
 )
@@ -332,9 +331,3 @@ def test_an_arm_processor_claims_bfloat16(monkeypatch: pytest.MonkeyPatch) -> No
     found = precision.processor.__wrapped__()
     assert found.claims_bfloat16
     assert found.model.endswith("0xd40")
-
-
-def test_float32_only_ignores_autocast() -> None:
-    a = torch.randn(4, 4)
-    with torch.autocast("cpu", dtype=torch.bfloat16), float32_only(a.device):
-        assert (a @ a).dtype == torch.float32

@@ -21,7 +21,7 @@ from marcir.data.labelled import LabelledEmbeddings, read_labelled
 from marcir.errors import DataError
 from marcir.labels import LabelVocabulary
 from marcir.metrics import Scores
-from marcir.training.evaluation import evaluate
+from marcir.training.evaluation import evaluate_embeddings
 from marcir.training.evaluation_figures import draw_evaluation, draw_hits
 from marcir.types import Embeddings
 from test_cli import refusal
@@ -134,8 +134,8 @@ def test_the_interval_holds_the_value(files: list[str], capsys: pytest.CaptureFi
 def test_the_order_of_the_vectors_does_not_matter(tmp_path: Path, files: list[str]) -> None:
     order = np.random.default_rng(5).permutation(len(IDS))
     Embeddings(tuple(IDS[place] for place in order), vectors()[order]).save(tmp_path / "other.npz")
-    one = evaluate("one", read_labelled(files[2], files[4]))
-    other = evaluate("one", read_labelled(tmp_path / "other.npz", files[4]))
+    one = evaluate_embeddings("one", read_labelled(files[2], files[4]))
+    other = evaluate_embeddings("one", read_labelled(tmp_path / "other.npz", files[4]))
     assert one.judged_by == other.judged_by
     assert dict(one.model) == pytest.approx(dict(other.model), abs=1e-9)
 
@@ -332,14 +332,14 @@ def test_options_that_do_not_fit_are_refused(
 @pytest.mark.parametrize("name", ["chance", "Oracle", "untrained"])
 def test_a_model_with_the_name_of_another_row_hides_none(files: list[str], name: str) -> None:
     queries = read_labelled(files[2], files[4])
-    done = evaluate(name, queries, more={"untrained": marcir.chance_scores(queries.labels, seed=1)})
+    done = evaluate_embeddings(name, queries, untrained=torch.from_numpy(queries.embeddings.vectors))
     assert [row[0] for row in done.rows()][1:5] == ["chance", "oracle", "untrained", f"{name} (model)"]
 
 
 def test_without_any_label_a_stage_scores_and_draws_what_there_is(tmp_path: Path) -> None:
     nothing = LabelVocabulary([])
     images = LabelledEmbeddings(Embeddings(IDS, vectors()), nothing.encode([[]] * len(IDS)), nothing)
-    done = evaluate("lite", images)
+    done = evaluate_embeddings("lite", images)
     assert table_of(str(done))["lite"] == ["-"] * 7
     drawn = [path.name for path in draw_evaluation(done, tmp_path)]
     assert sorted(drawn) == ["cosine-by-overlap.png", "precision-by-threshold.png"]
@@ -425,7 +425,7 @@ def test_above_five_thousand_queries_chance_is_named_a_sample(
 ) -> None:
     monkeypatch.setattr("marcir.metrics.references.MANY_QUERIES", 5)
     monkeypatch.setattr("marcir.metrics.references.SAMPLED", 4)
-    text = str(evaluate("lite", read_labelled(files[2], files[4])))
+    text = str(evaluate_embeddings("lite", read_labelled(files[2], files[4])))
     assert "chance is from 4 sampled queries: standard error of at most " in text
 
 
@@ -435,15 +435,18 @@ def test_the_same_labels_in_another_form_are_judged_alike(tmp_path: Path, files:
         has = [str(int(name in row.split(";"))) for name in ("tree", "unused", "car", "road")]
         lines.append(",".join([f'"{image}"', *has]))
     (tmp_path / "matrix.csv").write_text("\n".join(lines), "utf-8")
-    one = evaluate("one", read_labelled(files[2], files[4]))
-    assert evaluate("two", read_labelled(files[2], tmp_path / "matrix.csv")).judged_by == one.judged_by
+    one = evaluate_embeddings("one", read_labelled(files[2], files[4]))
+    assert (
+        evaluate_embeddings("two", read_labelled(files[2], tmp_path / "matrix.csv")).judged_by
+        == one.judged_by
+    )
     write_labels(tmp_path / "labels.csv", IDS, ("road", *LABELS[1:]))
-    assert evaluate("two", read_labelled(files[2], files[4])).judged_by != one.judged_by
+    assert evaluate_embeddings("two", read_labelled(files[2], files[4])).judged_by != one.judged_by
 
 
 @pytest.mark.parametrize("name", ["图像检索", "_$x$" + 80 * "a", "  two\n lines "])
 def test_any_name_is_drawn_and_written(tmp_path: Path, files: list[str], name: str) -> None:
-    done = evaluate(name, read_labelled(files[2], files[4]))
+    done = evaluate_embeddings(name, read_labelled(files[2], files[4]))
     assert "\n" not in done.name
     assert (
         len({len(line.encode("gb18030")) for line in str(done).splitlines()[:7]}) == 1

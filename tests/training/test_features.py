@@ -39,7 +39,7 @@ from marcir.training.task import open_task
 from marcir.config import read_config
 from marcir.catalog import loss_options
 
-examples._BATCH, parts.PART_SECONDS = 32, 0.0
+examples.BATCH, parts.PART_SECONDS = 32, 0.0
 batches, describe = int(sys.argv[1]), Encoder.describe
 
 def counted(self, images):
@@ -71,14 +71,14 @@ def unbroken(frozen: list[str], tmp_path_factory: pytest.TempPathFactory) -> byt
     cache = tmp_path_factory.mktemp("unbroken")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MARCIR_CACHE", str(cache))
-        patch.setattr(examples, "_BATCH", 32)
+        patch.setattr(examples, "BATCH", 32)
         compute(frozen)
     return content(cache)
 
 
 @pytest.fixture(autouse=True)
 def _small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(examples, "_BATCH", 32)
+    monkeypatch.setattr(examples, "BATCH", 32)
     monkeypatch.setattr(parts, "PART_SECONDS", 0.0)  # a part after every batch
 
 

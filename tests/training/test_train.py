@@ -174,9 +174,11 @@ def test_a_seed_fixes_the_batches_of_the_first_epoch_whatever_the_loss(
 ) -> None:
     inputs, seen = AugmentedImages.inputs, list[tuple[int, ...]]()
 
-    def recorded(self: AugmentedImages, positions: Sequence[int], epoch: int, view: int) -> torch.Tensor:
+    def recorded(
+        self: AugmentedImages, loaded: torch.Tensor, positions: Sequence[int], epoch: int, view: int
+    ) -> torch.Tensor:
         seen.append((*positions, epoch, view))
-        return inputs(self, positions, epoch, view)
+        return inputs(self, loaded, positions, epoch, view)
 
     monkeypatch.setattr(AugmentedImages, "inputs", recorded)
     batches = []

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from marcir.cli.data_archive import add_on_broken, say_skipped
+from marcir.cli.model_options import add_device
 from marcir.cli.parser import Parser
 
 
@@ -14,9 +15,17 @@ def run(parser: Parser, arguments: Sequence[str]) -> None:
     parser.add_argument("--images", required=True, metavar="DIR", help="images anywhere below this folder")
     parser.add_argument("--out", required=True, metavar="NPZ", help="where ids and vectors go")
     add_on_broken(parser)
+    add_device(parser)
     options = parser.parse(arguments)
     from marcir.model.embed import embed_folder
 
-    made, broken = embed_folder(options.model, options.images, options.out, options.on_broken)
+    made, broken = embed_folder(
+        options.model,
+        options.images,
+        options.out,
+        options.on_broken,
+        options.device,
+        options.batch_size,
+    )
     say_skipped(broken)
     print(f"{options.out}: {len(made.ids):,} vectors of {made.vectors.shape[1]} numbers")

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from marcir.cli.model_options import add_device
 from marcir.cli.parser import Parser
 
 
@@ -21,13 +22,14 @@ def run(parser: Parser, arguments: Sequence[str]) -> None:
     parser.add_argument("--wap", default="any", help="what wAP counts: any (default) or threshold")
     parser.add_argument("--ap", default="sum", help="the Jaccard mAPs: sum (default) or trapezoid")
     parser.add_argument("--seed", type=int, default=0, help="of chance and intervals (default 0)")
+    add_device(parser)
     options = parser.parse(arguments)
     _check_evaluated(parser, options)
     variants = {"ideal": options.ideal, "wap": options.wap, "ap": options.ap}
     if options.dataset is not None:
-        from marcir.training.evaluate_model import evaluate_model
+        from marcir.training.evaluate import evaluate
 
-        found = evaluate_model(
+        found = evaluate(
             options.model,
             options.dataset,
             options.root,
@@ -37,12 +39,14 @@ def run(parser: Parser, arguments: Sequence[str]) -> None:
             on_broken=options.on_broken,
             variants=variants,
             seed=options.seed,
+            device=options.device,
+            batch_size=options.batch_size,
         )
         done, queries, gallery, notes = found.evaluation, found.queries, None, found.notes
         _draw_hits(options, queries, gallery, options.images or (options.query and found.root))
     else:
         from marcir.data.labelled import read_judged
-        from marcir.training.evaluation import evaluate
+        from marcir.training.evaluation import evaluate_embeddings
 
         queries, gallery = read_judged(
             options.embeddings, options.labels, options.gallery_embeddings, options.gallery_labels
@@ -50,7 +54,8 @@ def run(parser: Parser, arguments: Sequence[str]) -> None:
         # First: a wrong id or folder is reported before the long work.
         _draw_hits(options, queries, gallery, options.images)
         name = options.name or Path(options.embeddings).stem
-        done, notes = evaluate(name, queries, gallery, variants=variants, seed=options.seed), ()
+        done = evaluate_embeddings(name, queries, gallery, variants=variants, seed=options.seed)
+        notes = ()
     if options.json is not None:
         done.save_json(options.json)
     if options.markdown is not None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from marcir.cli.model_options import add_device
 from marcir.cli.parser import Parser
 
 
@@ -25,6 +26,7 @@ def run(parser: Parser, arguments: Sequence[str]) -> int:
     parser.add_argument(
         "--check-recall", action="store_true", help="build an approximate index and measure its recall"
     )
+    add_device(parser)
     options = parser.parse(arguments)
     from marcir.search.index import index
 
@@ -36,6 +38,8 @@ def run(parser: Parser, arguments: Sequence[str]) -> int:
         options.metadata,
         options.prune,
         options.root_moved,
+        options.device,
+        options.batch_size,
     )
     print(done)
     if options.check_recall:

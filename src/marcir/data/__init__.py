@@ -10,16 +10,18 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from marcir.data.archive import Archive as Archive
     from marcir.data.augment import Augmentation as Augmentation
-    from marcir.data.image_sources import ImageFiles as ImageFiles
-    from marcir.data.image_sources import PackedImages as PackedImages
+    from marcir.data.dataset import ArchiveDataset as ArchiveDataset
+    from marcir.data.dataset import ImageFiles as ImageFiles
+    from marcir.data.dataset import PackedImages as PackedImages
     from marcir.data.split import Split as Split
     from marcir.data.split import draw_split as draw_split
 
 _PUBLIC = {
     "Archive": "marcir.data.archive",
+    "ArchiveDataset": "marcir.data.dataset",
     "Augmentation": "marcir.data.augment",
-    "ImageFiles": "marcir.data.image_sources",
-    "PackedImages": "marcir.data.image_sources",
+    "ImageFiles": "marcir.data.dataset",
+    "PackedImages": "marcir.data.dataset",
     "Split": "marcir.data.split",
     "draw_split": "marcir.data.split",
 }

@@ -56,7 +56,7 @@ class Augmentation:
         A second copy of an image in the batch comes out different.
 
         Args:
-            images: Square images in their source's dtype. (B, C, S, S)
+            images: Square images in their source's dtype, on the device that is to augment them. (B, C, S, S)
             ids: The id of each image.
             seed: Fixes everything.
             epoch: The epoch.
@@ -67,11 +67,11 @@ class Augmentation:
         """
         _check_batch(images, ids)
         if not len(ids):
-            return torch.empty(0, images.shape[1], self.size, self.size)
-        u = torch.from_numpy(uniform_draws(ids, seed, epoch, view))  # (B, 10)
-        grid = sampling_grid(self.placements(u).float(), self.size)
+            return torch.empty(0, images.shape[1], self.size, self.size, device=images.device)
+        u = torch.from_numpy(uniform_draws(ids, seed, epoch, view))  # (B, 10), few and in double: on the CPU
+        grid = sampling_grid(self.placements(u).float().to(images.device), self.size)
         cropped = grid_sample(unit_range(images), grid, padding_mode="reflection", align_corners=False)
-        jittered = self.jittered(cropped, u)
+        jittered = self.jittered(cropped, self.factors(u).float().to(images.device))
         unsigned = images.dtype in (torch.uint8, torch.uint16)
         return jittered.clamp_(0, 1) if unsigned else jittered
 
@@ -94,9 +94,12 @@ class Augmentation:
         ]
         return torch.stack(rows, 1).view(-1, 2, 3)
 
-    def jittered(self, images: Tensor, u: Tensor) -> Tensor:
+    def factors(self, u: Tensor) -> Tensor:
+        """Of brightness, contrast and saturation. (B, 3)"""
+        return 1 + self.jitter * (2 * u[:, 7:10] - 1)
+
+    def jittered(self, images: Tensor, factors: Tensor) -> Tensor:
         """Brightness, then contrast around the mean, then saturation where there are colours."""
-        factors = (1 + self.jitter * (2 * u[:, 7:10] - 1)).to(images.dtype)
         brightness, contrast, saturation = factors.T[:, :, None, None, None]
         images = images.mul_(brightness)
         mean = image_means(images)
@@ -119,7 +122,7 @@ def sampling_grid(placements: Tensor, size: int) -> Tensor:
     tensor([[-0.5000,  0.5000],
             [-0.5000,  0.5000]])
     """
-    x = ((2 * torch.arange(size) + 1) / size - 1)[None, None, :, None]
+    x = ((2 * torch.arange(size, device=placements.device) + 1) / size - 1)[None, None, :, None]
     y = x.transpose(1, 2)
     by_x, by_y, shift = (placements[:, None, None, :, k] for k in range(3))  # (B, 1, 1, 2)
     return (x * by_x + shift) + y * by_y

@@ -1,18 +1,19 @@
 """What the images of an archive have in common, and which of them cannot be used."""
 
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
 from typing import Literal, TypeVar, get_args
 
 from marcir.checks import one_of
 from marcir.data.archive import Archive
 from marcir.data.images import Form, common_form, read_form
+from marcir.data.reading import read_batches
 from marcir.errors import BrokenImageError, DataError
 from marcir.progress import track
 
 OnBroken = Literal["error", "skip"]
 Result = TypeVar("Result")
-_THREADS = 4
+_BATCH = 64
 # How many broken images an error names.
 _NAMED = 10
 
@@ -98,5 +99,5 @@ def refuse_broken(broken: Mapping[str, str]) -> None:
 
 def for_all(archive: Archive, work: Callable[[int], Result], what: str) -> list[Result]:
     """Do something with every image, in several threads, with a progress bar."""
-    with ThreadPoolExecutor(_THREADS) as threads:
-        return list(track(threads.map(work, range(len(archive))), len(archive), what))
+    results = chain.from_iterable(read_batches(range(len(archive)), work, _BATCH, ahead=1))
+    return list(track(results, len(archive), what))

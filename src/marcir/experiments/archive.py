@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from marcir.config import DataConfig
 from marcir.data.archive import Archive
-from marcir.data.image_sources import open_images
+from marcir.data.dataset import open_images
 from marcir.data.opening import MARGIN, open_archive
 from marcir.training.task import image_size
 

@@ -14,7 +14,7 @@ from torch import Tensor
 from marcir.checks import one_of, seed_number, whole
 from marcir.data.archive import Archive
 from marcir.data.augment import Augmentation
-from marcir.data.image_sources import ImageFiles
+from marcir.data.dataset import ImageFiles
 from marcir.data.images import SUFFIXES
 from marcir.data.label_checks import doubtful_names, unnamed_images
 from marcir.data.opening import MARGIN, open_archive

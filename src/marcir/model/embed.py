@@ -1,25 +1,31 @@
 """Embed the images of a folder."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
 
+from marcir.checks import whole
 from marcir.data.archive import image_files
 from marcir.data.images import SUFFIXES, read_image
-from marcir.data.reading import read_batches
+from marcir.data.reading import in_batches, read_batches
 from marcir.data.validation import OnBroken, check_on_broken, refuse_broken
 from marcir.errors import BrokenImageError, ConfigError, DataError
-from marcir.model.model import Model, load_model
+from marcir.model.device import batches_ahead
+from marcir.model.model import BATCH, Model, load_model
 from marcir.model.pretrained import pretrained_model
 from marcir.progress import track
 from marcir.types import Embeddings
 
-BATCH = 64
-
 
 def embed_folder(
-    model: str | Path | None, images: str | Path, out: str | Path, on_broken: OnBroken = "error"
+    model: str | Path | None,
+    images: str | Path,
+    out: str | Path,
+    on_broken: OnBroken = "error",
+    device: str = "auto",
+    batch_size: int = BATCH,
 ) -> tuple[Embeddings, dict[str, str]]:
     """Embed every image below a folder, with paths below it as ids, and write them.
 
@@ -28,6 +34,8 @@ def embed_folder(
         images: The folder.
         out: Where ids and vectors go.
         on_broken: What broken images do.
+        device: Where the network runs.
+        batch_size: Images that are embedded at a time.
 
     Returns:
         The embeddings, and what was wrong with images that were left out.
@@ -35,8 +43,8 @@ def embed_folder(
     if Path(out).suffix not in (".npz", ".parquet"):
         raise ConfigError(f"--out {out}: must end in .npz or .parquet.")
     ids, paths = images_of_folder(images)
-    loaded = pretrained_model(paths)[0] if model is None else load_model(model)
-    embeddings, broken = embed_files(loaded, ids, paths, on_broken)
+    loaded = pretrained_model(paths, device)[0] if model is None else load_model(model, device)
+    embeddings, broken = embed_files(loaded, ids, paths, on_broken, batch_size)
     embeddings.save(out)
     return embeddings, broken
 
@@ -57,34 +65,38 @@ def images_of_folder(folder: str | Path) -> tuple[list[str], list[Path]]:
 
 
 def embed_files(
-    model: Model, ids: Sequence[str], paths: Sequence[Path], on_broken: OnBroken = "error"
+    model: Model,
+    ids: Sequence[str],
+    paths: Sequence[Path],
+    on_broken: OnBroken = "error",
+    batch_size: int = BATCH,
 ) -> tuple[Embeddings, dict[str, str]]:
     """Embed image files; broken ones are refused, or left out and returned (`skip`)."""
     check_on_broken(on_broken)
+    whole("batch_size", batch_size, 1)
     broken: dict[str, str] = {}
-    kept: list[str] = []
-    batch: list[np.ndarray] = []
-    vectors: list[np.ndarray] = []
 
-    def square(path: Path) -> np.ndarray | BrokenImageError:
+    def read(item: tuple[str, Path]) -> tuple[str, np.ndarray | BrokenImageError]:
+        image, path = item
         try:
-            return model.square(read_image(path), path)
+            return image, model.square(read_image(path), path)
         except BrokenImageError as error:
-            return error
+            return image, error
 
-    squares = zip(ids, read_batches(paths, square, BATCH), strict=True)
-    for image, found in track(squares, len(paths), "embedding"):
-        if isinstance(found, BrokenImageError):
+    def usable() -> Iterator[tuple[str, np.ndarray]]:
+        files = read_batches(zip(ids, paths, strict=True), read, batch_size, batches_ahead(model.device))
+        for image, found in track(chain.from_iterable(files), len(paths), "embedding"):
+            if not isinstance(found, BrokenImageError):
+                yield image, found
+                continue
             broken[image] = str(found)
             if on_broken == "error":
                 refuse_broken(broken)
-            continue
-        batch.append(found)
-        kept.append(image)
-        if len(batch) == BATCH:
-            vectors.append(model.embed_squares(batch))
-            batch = []
-    if batch:
-        vectors.append(model.embed_squares(batch))
-    stacked = np.concatenate(vectors) if vectors else np.zeros((0, model.dim), np.float32)
-    return Embeddings(tuple(kept), stacked), broken
+
+    kept: list[str] = []
+    vectors = [np.zeros((0, model.dim), np.float32)]
+    batches = (zip(*batch, strict=True) for batch in in_batches(usable(), batch_size))
+    for names, found in model.embed_batches((names, squares) for names, squares in batches):
+        kept += names
+        vectors.append(found)
+    return Embeddings(tuple(kept), np.concatenate(vectors)), broken

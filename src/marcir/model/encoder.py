@@ -61,13 +61,18 @@ class Encoder(nn.Module):
         assert isinstance(last, nn.Linear)  # noqa: S101  # tells the type checker
         return last.out_features
 
+    @property
+    def device(self) -> torch.device:
+        """Where it is."""
+        return self.mean.device
+
     def batch_norm_fits(self, images: Tensor) -> bool:
         """Whether the backbone's batch-norm statistics are those of such images, in their unit range."""
-        return statistics_fit(self.backbone, (images - self.mean) / self.std)
+        return statistics_fit(self.backbone, self._scaled(images))
 
     def fit_batch_norm(self, batches: Iterable[Tensor]) -> None:
         """Estimate the backbone's batch-norm statistics on batches of images in their unit range."""
-        reestimate_batch_norm(self.backbone, ((images - self.mean) / self.std for images in batches))
+        reestimate_batch_norm(self.backbone, map(self._scaled, batches))
 
     def forward(self, images: Tensor) -> Tensor:
         """Embeddings that the loss sees: the head's output at unit length. (B, C, S, S) -> (B, D)"""
@@ -75,8 +80,11 @@ class Encoder(nn.Module):
 
     def describe(self, images: Tensor) -> Tensor:
         """Features of images in their unit range. (B, C, S, S) -> (B, F)"""
-        features: Tensor = self.backbone((images - self.mean) / self.std)
+        features: Tensor = self.backbone(self._scaled(images))
         return features
+
+    def _scaled(self, images: Tensor) -> Tensor:
+        return (images.to(self.device) - self.mean) / self.std
 
     def project(self, features: Tensor) -> Tensor:
         """The head's output at unit length, float32. (B, F) -> (B, D)"""
@@ -84,9 +92,9 @@ class Encoder(nn.Module):
 
     def embed(self, images: Tensor) -> Tensor:
         """Embeddings that are stored and compared, at unit length, float32. (B, C, S, S) -> (B, D)"""
-        return self.compared(self.describe(images))
+        return self.to_embedding(self.describe(images))
 
-    def compared(self, features: Tensor) -> Tensor:
+    def to_embedding(self, features: Tensor) -> Tensor:
         """From features to what is stored and compared, at unit length, float32. (B, F) -> (B, D)"""
         return normalize(features.float(), dim=1) if self.embedding == "backbone" else self.project(features)
 

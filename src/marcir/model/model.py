@@ -1,9 +1,9 @@
 """A trained model: images in, unit vectors out."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import torch
@@ -13,20 +13,22 @@ from torch import Tensor
 
 from marcir.checks import whole
 from marcir.data.images import Form, read_image
+from marcir.data.reading import read_batches
 from marcir.data.resize import prepared, to_square
 from marcir.errors import ConfigError, DataError
 from marcir.files import reason
 from marcir.model.backbone import create_backbone
+from marcir.model.device import batches_ahead, choose_device, run_batches
 from marcir.model.encoder import Encoder
 from marcir.model.model_config import ModelConfig, checked_config
-from marcir.model.precision import float32_only
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
     AnyImage = str | Path | Image | np.ndarray
 
-_BATCH = 64
+Payload = TypeVar("Payload")
+BATCH = 64
 
 
 class Model:
@@ -36,10 +38,14 @@ class Model:
         encoder: The network.
         config: What it expects.
         path: Where it was read from.
+        device: Where it runs; `auto` is CUDA, else MPS, else the CPU.
     """
 
-    def __init__(self, encoder: Encoder, config: ModelConfig, path: Path) -> None:
-        self.encoder = encoder.eval().requires_grad_(False)
+    def __init__(
+        self, encoder: Encoder, config: ModelConfig, path: Path, device: str | torch.device = "cpu"
+    ) -> None:
+        self.device = choose_device(device)
+        self.encoder = encoder.eval().requires_grad_(False).to(self.device)
         self.encoder.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # torch's stubs lack it
         self.config, self.path = config, path
 
@@ -48,7 +54,7 @@ class Model:
         """Length of an embedding, D."""
         return self.encoder.dim
 
-    def embed(self, images: "Sequence[AnyImage]", batch_size: int = _BATCH) -> np.ndarray:
+    def embed(self, images: "Sequence[AnyImage]", batch_size: int = BATCH) -> np.ndarray:
         """Unit vectors of images, float32. (N, D)
 
         Args:
@@ -61,41 +67,54 @@ class Model:
         """
         if isinstance(images, str | Path) or _is_picture(images) or getattr(images, "ndim", 4) != 4:
             raise ConfigError("embed: expected a list of images, found one. Write embed([image]).")
-        images = images if hasattr(images, "__getitem__") else list(images)
         whole("batch_size", batch_size, 1)
-        starts = range(0, len(images), batch_size)
-        parts = [
-            self.embed_squares([self._read(images[k], k) for k in range(s, min(s + batch_size, len(images)))])
-            for s in starts
-        ]
-        return np.concatenate(parts) if parts else np.zeros((0, self.dim), np.float32)
+        squares = read_batches(enumerate(images), self._read, batch_size, batches_ahead(self.device))
+        vectors = [vectors for _, vectors in self.embed_batches((None, batch) for batch in squares)]
+        return np.concatenate(vectors) if vectors else np.zeros((0, self.dim), np.float32)
 
     def square(self, pixels: np.ndarray, where: Path) -> np.ndarray:
         """An image in the model's form, at the side that images are first brought to. (S, S, C)"""
         fitted = Form(self.config.bands, np.dtype(self.config.dtype)).fit(pixels, where)
         return to_square(fitted, self.config.packed_size)
 
-    def embed_squares(self, squares: Sequence[np.ndarray]) -> np.ndarray:
-        """Unit vectors of images that `square` made. (N, D)"""
-        return self.embed_batch(torch.from_numpy(np.stack(squares)).permute(0, 3, 1, 2))
+    def embed_batches(
+        self, batches: "Iterable[tuple[Payload, Sequence[np.ndarray] | Tensor]]"
+    ) -> "Iterator[tuple[Payload, np.ndarray]]":
+        """Unit vectors of batches of images, float32, each with what came with its batch.
 
-    @torch.inference_mode()
-    def embed_batch(self, images: Tensor) -> np.ndarray:
-        """Unit vectors of a stack of square images in the source's type. (B, C, S, S) -> (B, D)"""
-        inputs = prepared(images, self.config.size).contiguous(memory_format=torch.channels_last)
-        device = self.encoder.mean.device
-        with float32_only(device):
-            vectors: np.ndarray = self.encoder.embed(inputs.to(device)).cpu().numpy()
+        Args:
+            batches: Anything, and images that `square` made, or a stack of them (B, C, S, S).
+        """
+        stacked = ((payload, _stack(squares)) for payload, squares in batches)
+        for payload, vectors in run_batches(self._embed, stacked, self.device):
+            yield payload, vectors.numpy()
+
+    def embed_squares(self, squares: Sequence[np.ndarray]) -> np.ndarray:
+        """Unit vectors of one batch of images that `square` made. (B, D)"""
+        ((_, vectors),) = self.embed_batches([(None, squares)])
         return vectors
 
-    def _read(self, image: "AnyImage", position: int) -> np.ndarray:
+    def _embed(self, images: Tensor) -> Tensor:
+        inputs = prepared(images, self.config.size).contiguous(memory_format=torch.channels_last)
+        return self.encoder.embed(inputs)
+
+    def _read(self, item: "tuple[int, AnyImage]") -> np.ndarray:
+        position, image = item
         if isinstance(image, str | Path):
             return self.square(read_image(image), Path(image))
         return self.square(_as_array(image, position), Path(f"image {position}"))
 
 
-def load_model(path: str | Path) -> Model:
+def load_model(path: str | Path, device: str = "auto") -> Model:
     """A model from the folder that `marcir train` wrote.
+
+    >>> model = load_model("runs/ucm")  # doctest: +SKIP
+    >>> model.embed(["one.jpg", "two.tif"]).shape  # doctest: +SKIP
+    (2, 128)
+
+    Args:
+        path: The folder.
+        device: Where it runs: `cpu`, `cuda`, `cuda:1`, `mps`; `auto` is CUDA, else MPS, else the CPU.
 
     Raises:
         ConfigError: Where it is no such folder, or its files do not belong together.
@@ -112,7 +131,7 @@ def load_model(path: str | Path) -> Model:
         raise ConfigError(
             f"{folder}: model.safetensors does not belong to its config.json ({reason(error)})."
         ) from error
-    return Model(encoder, config, folder)
+    return Model(encoder, config, folder, device)
 
 
 def read_model_config(folder: Path) -> ModelConfig:
@@ -125,6 +144,13 @@ def read_model_config(folder: Path) -> ModelConfig:
         ) from None
     except (OSError, ValueError, RecursionError) as error:
         raise ConfigError(f"{folder}: config.json is not a model's ({reason(error)}).") from error
+
+
+def _stack(squares: Sequence[np.ndarray] | Tensor) -> Tensor:
+    """Images as one tensor. (B, C, S, S)"""
+    if isinstance(squares, Tensor):
+        return squares
+    return torch.from_numpy(np.stack(squares)).permute(0, 3, 1, 2)
 
 
 def _as_array(image: Any, position: int) -> np.ndarray:

@@ -276,13 +276,6 @@ def processor() -> Processor:
 
 
 @contextmanager
-def float32_only(device: torch.device) -> Iterator[None]:
-    """Compute in float32 whatever autocast surrounds it: a stored vector is the same on every machine."""
-    with torch.autocast(device.type, enabled=False):
-        yield
-
-
-@contextmanager
 def _alone(file: Path) -> Iterator[None]:
     """One trial at a time: the others wait for its verdict. Without a lock where none can be made."""
     lock = FileLock(file.with_suffix(".lock"))

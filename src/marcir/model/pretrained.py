@@ -16,6 +16,7 @@ from marcir.data.opening import MARGIN
 from marcir.data.resize import prepared, to_square, unit_range
 from marcir.errors import BrokenImageError, DataError
 from marcir.model.backbone import Backbone, create_backbone
+from marcir.model.device import choose_device
 from marcir.model.encoder import Encoder, settle_batch_norm
 from marcir.model.imagenet import BACKBONE
 from marcir.model.model import Model
@@ -28,7 +29,7 @@ _HEADERS, _SAMPLED = 1000, 256
 _USUAL = Form(3, np.dtype(np.uint8))
 
 
-def pretrained_model(paths: Sequence[Path]) -> tuple[Model, dict[str, bytes]]:
+def pretrained_model(paths: Sequence[Path], device: str = "auto") -> tuple[Model, dict[str, bytes]]:
     """ImageNet features for images such as these, and the files of their model.
 
     Images of three 8-bit bands are all served by the same model. For others the first layer is fitted to the
@@ -36,16 +37,18 @@ def pretrained_model(paths: Sequence[Path]) -> tuple[Model, dict[str, bytes]]:
 
     Args:
         paths: The images.
+        device: Where the network runs.
 
     Raises:
         DataError: Where none of them can be read.
     """
+    place = choose_device(device)
     form = _form_of(paths)
     backbone = create_backbone(BACKBONE, form.bands, SIZE, "imagenet")
     if form == _USUAL:
         encoder = Encoder(backbone, 0, "backbone", backbone.mean, backbone.std)
     else:
-        encoder = _fitted(backbone, form, paths)
+        encoder = _fitted(backbone, form, paths, place)
     config = ModelConfig(
         marcir=marcir.__version__,
         backbone=BACKBONE,
@@ -64,11 +67,12 @@ def pretrained_model(paths: Sequence[Path]) -> tuple[Model, dict[str, bytes]]:
         label_checksum="",
         split_checksum="",
     )
-    return Model(encoder, config, Path(BACKBONE)), _files(encoder, config)
+    files = _files(encoder, config)
+    return Model(encoder, config, Path(BACKBONE), place), files
 
 
 def _files(encoder: Encoder, config: ModelConfig) -> dict[str, bytes]:
-    weights = {name: value.contiguous().clone() for name, value in encoder.state_dict().items()}
+    weights = {name: value.cpu().contiguous().clone() for name, value in encoder.state_dict().items()}
     return {
         "config.json": (json.dumps(asdict(config), indent=1) + "\n").encode(),
         "model.safetensors": save(weights, {"format": "pt"}),
@@ -107,12 +111,12 @@ def _form_of(paths: Sequence[Path]) -> Form:
     return form
 
 
-def _fitted(backbone: Backbone, form: Form, paths: Sequence[Path]) -> Encoder:
+def _fitted(backbone: Backbone, form: Form, paths: Sequence[Path], device: torch.device) -> Encoder:
     """An encoder scaled by band statistics of a sample, with batch-norm statistics that fit it."""
     squares = _sample(form, paths)  # (N, C, S, S)
     images = unit_range(squares).double()
     mean, std = images.mean((0, 2, 3)), images.std((0, 2, 3), correction=0).clamp_min(1e-6)
-    encoder = Encoder(backbone, 0, "backbone", tuple(mean.tolist()), tuple(std.tolist()))
+    encoder = Encoder(backbone, 0, "backbone", tuple(mean.tolist()), tuple(std.tolist())).to(device)
     settle_batch_norm(
         encoder, "imagenet", range(len(squares)), lambda part: prepared(squares[list(part)], SIZE)
     )

@@ -6,20 +6,23 @@ import json
 import shlex
 import sys
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
 
+from marcir.checks import whole
 from marcir.config import TrainConfig, fitting_batch
 from marcir.data.images import decode_image, read_content
 from marcir.data.label_csv import path_below, read_label_table
-from marcir.data.reading import read_batches
+from marcir.data.reading import in_batches, read_batches
 from marcir.errors import BrokenImageError, DataError, needs
 from marcir.figures.samples import displayable
-from marcir.model.embed import BATCH, images_of_folder
-from marcir.model.model import Model, load_model
+from marcir.model.device import batches_ahead
+from marcir.model.embed import images_of_folder
+from marcir.model.model import BATCH, Model, load_model
 from marcir.model.pretrained import is_pretrained, pretrained_model
 from marcir.progress import track
 from marcir.search.lance import LanceStore
@@ -101,6 +104,8 @@ def index(
     metadata: str | Path | None = None,
     prune: bool = False,
     root_moved: bool = False,
+    device: str = "auto",
+    batch_size: int = BATCH,
 ) -> Indexed:
     """Bring a store up to date with a folder of images.
 
@@ -117,6 +122,8 @@ def index(
         metadata: A CSV of paths and whatever else is known of the images.
         prune: Remove images whose files are gone.
         root_moved: The folder is the one that was indexed, in another place.
+        device: Where the network runs.
+        batch_size: Images that are embedded at a time.
 
     Raises:
         DataError: For a folder without images, a store inside it, or a table that names none of them.
@@ -124,14 +131,15 @@ def index(
         KeyboardInterrupt: After Ctrl-C, when all that was embedded is in the store.
     """
     _refuse_inside(store, images)
+    whole("batch_size", batch_size, 1)
     ids, paths = images_of_folder(images)
     known = _Known.read(labels, metadata, Path(images), set(ids))
-    loaded, files = _model_of(model, store, paths)
+    loaded, files = _model_of(model, store, paths, device)
     about = About(fingerprint_of_model(files), loaded.dim, str(Path(images).absolute()))
     with sole_writer(store):
         target = LanceStore.create(store, about, files, root_moved)
         work = _Indexing(loaded, target, known, target.contents())
-        work.run(ids, paths)
+        work.run(ids, paths, batch_size)
         gone = sorted(work.before.keys() - set(ids))
         pruned = target.delete(gone) if prune and gone else 0
         target.optimize()
@@ -182,15 +190,15 @@ def _advice(images: str | Path, labels: str | Path | None, count: int) -> str:
 
 
 def _model_of(
-    model: str | Path | None, store: str | Path, paths: Sequence[Path]
+    model: str | Path | None, store: str | Path, paths: Sequence[Path], device: str
 ) -> tuple[Model, dict[str, bytes]]:
     """The model that is named, that of the store, or the pretrained one; and its files."""
     if model is not None:
-        return load_model(model), model_files(Path(model))
+        return load_model(model, device), model_files(Path(model))
     if is_store(store):
         stored = LanceStore(store)
-        return unpacked_model(stored), stored.model_files()
-    return pretrained_model(paths)
+        return unpacked_model(stored, device), stored.model_files()
+    return pretrained_model(paths, device)
 
 
 def model_files(folder: Path) -> dict[str, bytes]:
@@ -300,13 +308,16 @@ class _Indexing:
         self.added = self.changed = self.relabelled = self.unchanged = 0
         self.broken: dict[str, str] = {}
         self._rows: list[Row] = []
-        self._retold: list[_File] = []
+        self._relabelled: list[_File] = []
         self._commit_at = time.monotonic() + _COMMIT_SECONDS
 
-    def run(self, ids: list[str], paths: list[Path]) -> None:
-        """Index the files; Ctrl-C loses at most the batch that is being embedded."""
+    def run(self, ids: list[str], paths: list[Path], batch_size: int) -> None:
+        """Index the files; Ctrl-C loses at most the batches that are being embedded."""
         try:
-            self._run(ids, paths)
+            for batch, vectors in self.model.embed_batches(self._batches(ids, paths, batch_size)):
+                self._add_batch(batch, vectors)
+            self._rewrite_rows()
+            self._commit()
         except KeyboardInterrupt:
             self._commit()
             print(
@@ -315,23 +326,25 @@ class _Indexing:
             )
             raise
 
-    def _run(self, ids: list[str], paths: list[Path]) -> None:
-        batch: list[_File] = []
-        files = read_batches(zip(ids, paths, strict=True), self._read, BATCH)
-        for file in track(files, len(ids), "indexing"):
+    def _batches(
+        self, ids: list[str], paths: list[Path], size: int
+    ) -> Iterator[tuple[list[_File], list[np.ndarray]]]:
+        """New and changed files in batches, with their images."""
+        files = read_batches(zip(ids, paths, strict=True), self._read, size, batches_ahead(self.model.device))
+        for batch in in_batches(
+            self._needing_vectors(track(chain.from_iterable(files), len(ids), "indexing")), size
+        ):
+            yield batch, [file.square for file in batch if file.square is not None]
+
+    def _needing_vectors(self, files: Iterable[_File]) -> Iterator[_File]:
+        """The files that must be embedded; the others are noted on the way."""
+        for file in files:
             if file.problem is not None:
                 self.broken[file.id] = file.problem
             elif file.row is None:
                 self._keep(file)
             else:
-                batch.append(file)
-            if len(batch) == BATCH:
-                self._embed(batch)
-                batch = []
-        if batch:
-            self._embed(batch)
-        self._rewrite_rows()
-        self._commit()
+                yield file
 
     def _read(self, item: tuple[str, Path]) -> _File:
         """Read a file; decode it only where it is new or changed. Runs in threads."""
@@ -363,19 +376,18 @@ class _Indexing:
             self.unchanged += 1
             return
         self.relabelled += 1
-        self._retold.append(file)
-        if len(self._retold) >= _COMMIT:
+        self._relabelled.append(file)
+        if len(self._relabelled) >= _COMMIT:
             self._rewrite_rows()
 
     def _rewrite_rows(self) -> None:
         """Give images their new labels and metadata, without embedding them."""
-        rows = self.store.get([file.id for file in self._retold])
-        for row, file in zip(rows, self._retold, strict=True):
+        rows = self.store.get([file.id for file in self._relabelled])
+        for row, file in zip(rows, self._relabelled, strict=True):
             self._add(self.known.apply_to(replace(row, content=file.content)))
-        self._retold = []
+        self._relabelled = []
 
-    def _embed(self, batch: list[_File]) -> None:
-        vectors = self.model.embed_squares([file.square for file in batch if file.square is not None])
+    def _add_batch(self, batch: list[_File], vectors: np.ndarray) -> None:
         there = [file.id for file in batch if file.id in self.before]
         before = dict(zip(there, self.store.get(there), strict=True))
         for file, vector in zip(batch, vectors, strict=True):

@@ -239,7 +239,7 @@ def open_store(uri: str | Path, approximate: bool = False, resident: bool = Fals
     return SearchableArchive(LanceStore(uri, approximate, resident))
 
 
-def unpacked_model(store: LanceStore) -> "Model":
+def unpacked_model(store: LanceStore, device: str = "auto") -> "Model":
     """The store's model, unpacked into the cache once.
 
     Raises:
@@ -278,7 +278,7 @@ def unpacked_model(store: LanceStore) -> "Model":
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
     try:
-        return load_model(folder)
+        return load_model(folder, device)
     except ConfigError as error:
         raise StoreError(
             f"{error} This is the copy of the store's model in the cache: remove it, or set MARCIR_CACHE to "

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from torch import Tensor
 
 import marcir
 from marcir.checks import seed_number
@@ -110,14 +111,14 @@ class Evaluation:
             temporary.write_text(self.markdown(), "utf-8")
 
 
-def evaluate(
+def evaluate_embeddings(
     name: str,
     queries: LabelledEmbeddings,
     gallery: LabelledEmbeddings | None = None,
     *,
     variants: Mapping[str, str] | None = None,
     training_counts: Sequence[int] | None = None,
-    more: Mapping[str, Scores] | None = None,
+    untrained: Tensor | None = None,
     seed: int = 0,
 ) -> Evaluation:
     """Score vectors beside chance, oracle and other rows.
@@ -128,12 +129,12 @@ def evaluate(
         gallery: Those of the gallery; by default the queries rank each other.
         variants: Named variants of the columns.
         training_counts: Training images per label. (L,)
-        more: Further rows of the table.
+        untrained: Vectors of the queries before training, for one more row.
         seed: Of the random rankings and of the bootstrap.
     """
     seed_number(seed)
     name = " ".join(name.split())
-    if name.lower() in ("chance", "oracle", *map(str.lower, more or ())):
+    if name.lower() in ("chance", "oracle", *([] if untrained is None else ["untrained"])):
         name += " (model)"  # two rows must not have one name
     queries, gallery = same_labels(queries, gallery)
     sums = CurveSums()
@@ -152,8 +153,16 @@ def evaluate(
     references = {
         "chance": chance_scores(queries.labels, **labels, variants=variants, seed=seed),
         "oracle": oracle_scores(queries.labels, **labels, variants=variants),
-        **(more or {}),
     }
+    if untrained is not None:
+        references["untrained"] = retrieval_scores(
+            untrained,
+            queries.labels,
+            ids=queries.embeddings.ids,
+            label_names=queries.vocabulary.names,
+            training_counts=training_counts,
+            variants=variants,
+        )
     judged_by = queries.fingerprint() + ("" if gallery is None else gallery.fingerprint())
     return Evaluation(name, scores, bootstrap_intervals(scores, seed), references, sums.curves(), judged_by)
 

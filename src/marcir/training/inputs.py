@@ -1,7 +1,8 @@
 """What goes into the network: augmented images, or features of a frozen backbone."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Protocol
 
@@ -13,46 +14,92 @@ from torch import Tensor
 
 from marcir.config import Config
 from marcir.data.augment import Augmentation
+from marcir.data.dataset import ArchiveDataset
+from marcir.data.reading import in_batches, read_batches
+from marcir.data.resize import prepared
 from marcir.files import atomic_write, cache_folder
+from marcir.model.device import Precision, batches_ahead, inference_precision, run_batches, to_device
 from marcir.model.encoder import Encoder
 from marcir.progress import track
 from marcir.training.build import fit_batch_norm
 from marcir.training.parts import Parts, remove_parts
 from marcir.training.task import Task
 
-_BATCH = 128
+BATCH = 128
 
 
 class Examples(Protocol):
     """Inputs of the network by position in the archive."""
 
-    def inputs(self, positions: Sequence[int], epoch: int, view: int) -> Tensor:
-        """What the network is trained on."""
+    def load(self, positions: Sequence[int]) -> Tensor:
+        """What is read from memory or disk, on the CPU; runs in a thread while the network works."""
         ...
 
-    def embed(self, encoder: Encoder, positions: Sequence[int]) -> Tensor:
-        """Embeddings outside training, of an encoder in evaluation mode. (B, D)"""
+    def inputs(self, loaded: Tensor, positions: Sequence[int], epoch: int, view: int) -> Tensor:
+        """What the network is trained on, on its device."""
+        ...
+
+    def embed(
+        self, encoder: Encoder, positions: Sequence[int], precision: Precision = inference_precision
+    ) -> Tensor:
+        """Embeddings outside training, float32, on the CPU, of an encoder in evaluation mode. (N, D)"""
         ...
 
 
 class AugmentedImages:
-    """Images, augmented anew in every epoch."""
+    """Images, augmented anew in every epoch, on the device of the network.
 
-    def __init__(self, task: Task, seed: int) -> None:
-        self._task, self._seed = task, seed
+    Args:
+        task: Archive and split.
+        seed: Of the augmentation.
+        device: Where images are augmented.
+    """
+
+    def __init__(self, task: Task, seed: int, device: torch.device) -> None:
+        self._task, self._seed, self._device = task, seed, device
         self._augment = Augmentation(task.size)
 
-    def inputs(self, positions: Sequence[int], epoch: int, view: int) -> Tensor:
+    def load(self, positions: Sequence[int]) -> Tensor:
+        """Images as they are stored. (B, C, S, S)"""
+        return self._task.source.batch(positions)
+
+    def inputs(self, loaded: Tensor, positions: Sequence[int], epoch: int, view: int) -> Tensor:
         """Augmented images. (B, C, size, size)"""
         ids = [self._task.archive.ids[position] for position in positions]
-        images = self._task.source.batch(positions)
+        images = to_device(loaded, self._device)
         augmented = self._augment(images, ids, seed=self._seed, epoch=epoch, view=view)
         return augmented.contiguous(memory_format=torch.channels_last)
 
-    def embed(self, encoder: Encoder, positions: Sequence[int]) -> Tensor:
-        """Embeddings of whole images. (B, D)"""
-        images = self._task.images(positions).contiguous(memory_format=torch.channels_last)
-        return encoder.embed(images.to(encoder.mean.device))
+    def embed(
+        self, encoder: Encoder, positions: Sequence[int], precision: Precision = inference_precision
+    ) -> Tensor:
+        """Embeddings of whole images. (N, D)"""
+        return embed_positions(encoder, self._task.source, self._task.size, positions, precision=precision)
+
+
+def embed_positions(
+    encoder: Encoder,
+    images: ArchiveDataset,
+    size: int,
+    positions: Sequence[int],
+    batch_size: int = BATCH,
+    precision: Precision = inference_precision,
+    show_progress: bool = False,
+) -> Tensor:
+    """Embeddings of whole images of an archive, float32, on the CPU. (N, D)"""
+    device = encoder.device
+    parts = list(in_batches(positions, batch_size))
+    stored = chain.from_iterable(read_batches(parts, images.batch, 1, batches_ahead(device)))
+    inputs = ((None, whole_images(batch, size, device)) for batch in stored)
+    found = run_batches(encoder.embed, inputs, device, precision)
+    if show_progress:
+        found = track(found, len(positions), "embedding", size=lambda item: len(item[1]))
+    return torch.cat([vectors for _, vectors in found])
+
+
+def whole_images(stored: Tensor, size: int, device: torch.device) -> Tensor:
+    """Stored images as the network sees them outside training, on its device. (B, C, size, size)"""
+    return prepared(to_device(stored, device), size).contiguous(memory_format=torch.channels_last)
 
 
 class FrozenFeatures:
@@ -74,6 +121,7 @@ class FrozenFeatures:
     def __init__(self, task: Task, encoder: Encoder, config: Config) -> None:
         self._task, self._seed = task, config.train.seed
         self._versions, self._config = config.encoder.frozen_views, config.encoder
+        self._device = encoder.device
         path = cache_folder() / "features" / f"{self._fingerprint(encoder)}.safetensors"
         path.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(path.with_suffix(".lock")):
@@ -87,15 +135,23 @@ class FrozenFeatures:
         """What the frozen backbone says of whole images. (B, F)"""
         return self._whole[list(positions)]
 
-    def inputs(self, positions: Sequence[int], epoch: int, view: int) -> Tensor:
+    def load(self, positions: Sequence[int]) -> Tensor:
+        """Features of all augmented versions. (V, B, F)"""
+        return self._augmented[:, list(positions)]
+
+    def inputs(self, loaded: Tensor, positions: Sequence[int], epoch: int, view: int) -> Tensor:
         """Features of one augmented version of each image, drawn by (seed, epoch, id, view). (B, F)"""
         names = (self._task.archive.ids[position] for position in positions)
         drawn = [_number(f"{self._seed}\0{epoch}\0{view}\0{name}") % self._versions for name in names]
-        return self._augmented[drawn, list(positions)]
+        return to_device(loaded[drawn, range(len(drawn))], self._device)
 
-    def embed(self, encoder: Encoder, positions: Sequence[int]) -> Tensor:
-        """Embeddings of whole images. (B, D)"""
-        return encoder.compared(self._whole[list(positions)].to(encoder.mean.device))
+    def embed(
+        self, encoder: Encoder, positions: Sequence[int], precision: Precision = inference_precision
+    ) -> Tensor:
+        """Embeddings of whole images. (N, D)"""
+        features = ((None, self._whole[part]) for part in in_batches(positions, BATCH))
+        found = run_batches(encoder.to_embedding, features, self._device, precision)
+        return torch.cat([vectors for _, vectors in found])
 
     def _fingerprint(self, encoder: Encoder) -> str:
         scale = (*encoder.mean.flatten().tolist(), *encoder.std.flatten().tolist())
@@ -105,8 +161,8 @@ class FrozenFeatures:
         for name, value in sorted(encoder.backbone.state_dict().items()):
             digest.update(name.encode() + value.contiguous().cpu().numpy().tobytes())
         digest.update(self._task.split.checksum.encode())
-        for start in range(0, len(self._task.archive), _BATCH):
-            images = self._task.source.batch(range(start, min(start + _BATCH, len(self._task.archive))))
+        for start in range(0, len(self._task.archive), BATCH):
+            images = self._task.source.batch(range(start, min(start + BATCH, len(self._task.archive))))
             digest.update(images.contiguous().numpy().tobytes())
         return digest.hexdigest()[:24]
 
@@ -114,7 +170,7 @@ class FrozenFeatures:
         """Embed what an interrupted run has not embedded, and write all features."""
         encoder.backbone.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # 1.5 times as fast
         # Other batches, statistics or versions of torch may round differently.
-        key = f"{path.stem} {_BATCH} {torch.__version__}"
+        key = f"{path.stem} {BATCH} {torch.__version__}"
         statistics = self._settle(Parts(_parts_folder(path), f"{path.stem}-statistics", key), encoder)
         key += hashlib.sha256(save(statistics)).hexdigest()
         parts = Parts(_parts_folder(path), f"{path.stem}-features", key)
@@ -144,34 +200,41 @@ class FrozenFeatures:
             parts.save({name: value.cpu().contiguous() for name, value in _statistics(encoder).items()})
         return parts.tensors
 
-    @torch.inference_mode()
     def _embed_all(self, parts: Parts, encoder: Encoder) -> dict[str, Tensor]:
         """Features of every batch in every version, of which version 0 is the whole images."""
         encoder.backbone.eval().requires_grad_(False)
-        augmented = AugmentedImages(self._task, self._seed)
+        augmented = AugmentedImages(self._task, self._seed, self._device)
         missing = [
             (version, batch)
             for batch in self._batches()
             for version in range(self._versions + 1)
             if _part_name(version, batch) not in parts.tensors
         ]
-        for version, batch in track(
-            missing,
+
+        def read(item: tuple[int, range]) -> tuple[tuple[int, range], Tensor]:
+            return item, self._task.source.batch(item[1])
+
+        def inputs() -> Iterator[tuple[tuple[int, range], Tensor]]:
+            stored = read_batches(missing, read, 1, batches_ahead(self._device))
+            for (version, batch), images in chain.from_iterable(stored):
+                if version == 0:
+                    yield (version, batch), whole_images(images, self._task.size, self._device)
+                else:
+                    yield (version, batch), augmented.inputs(images, batch, epoch=0, view=version - 1)
+
+        for (version, batch), features in track(
+            run_batches(encoder.describe, inputs(), self._device),
             len(self._task.archive) * (self._versions + 1),
             "embedding with the frozen backbone",
             done=sum(len(features) for features in parts.tensors.values()),
             size=lambda item: len(item[1]),
         ):
-            if version == 0:
-                images = self._task.images(batch).contiguous(memory_format=torch.channels_last)
-            else:
-                images = augmented.inputs(batch, epoch=0, view=version - 1)
-            parts.add(_part_name(version, batch), encoder.describe(images).cpu().contiguous())
+            parts.add(_part_name(version, batch), features.contiguous())
         return parts.tensors
 
     def _batches(self) -> list[range]:
         images = len(self._task.archive)
-        return [range(start, min(start + _BATCH, images)) for start in range(0, images, _BATCH)]
+        return [range(start, min(start + BATCH, images)) for start in range(0, images, BATCH)]
 
 
 def _parts_folder(path: Path) -> Path:

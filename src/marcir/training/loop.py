@@ -4,6 +4,7 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -11,6 +12,7 @@ from torch import Tensor, nn
 from torch.nn.utils import clip_grad_norm_
 
 from marcir.config import Config
+from marcir.data.reading import read_batches
 from marcir.data.samplers import LabelAwareBatches, ShuffledBatches
 from marcir.errors import ConfigError, TrainingError
 from marcir.losses import DistributedLoss, LossDiagnosis, MultiLabelLoss, diagnose
@@ -28,7 +30,6 @@ if TYPE_CHECKING:
 SELECTED_BY = "nDCG@100"  # Reading R17
 # A mean cosine of all pairs above this means that images are hardly distinguished.
 COLLAPSED = 0.99
-_BATCH = 128
 
 
 class Trainee(nn.Module):
@@ -142,12 +143,12 @@ class Trainer:
         started, saved = time.monotonic(), time.monotonic()
         seen, seconds_before = 0, progress.seconds
         diagnosis = None
+        # Without the steps that were done before the run was interrupted.
+        steps = islice(enumerate(self.sampler), progress.step, None)
         with self.reporter.steps(progress, len(self.sampler)) as update:
-            for step, batch in enumerate(self.sampler):
-                if step < progress.step:
-                    continue  # done before the run was interrupted
+            for ((step, batch, loaded),) in read_batches(steps, self._load, size=1, ahead=1):
                 last = step == len(self.sampler) - 1
-                value, diagnosis = self._step([self.positions[k] for k in batch], look=last)
+                value, diagnosis = self._step(batch, loaded, look=last)
                 progress.step, progress.loss_sum = step + 1, progress.loss_sum + value
                 progress.seconds = seconds_before + time.monotonic() - started
                 seen += len(batch) * self.fabric.world_size
@@ -163,12 +164,19 @@ class Trainer:
         speed = seen / max(time.monotonic() - started, 1e-9)
         self._finish_epoch(rate, speed, diagnosis)
 
-    def _step(self, positions: list[int], look: bool) -> tuple[float, LossDiagnosis | None]:
+    def _load(self, item: tuple[int, list[int]]) -> tuple[int, list[int], Tensor]:
+        """The number of a step, where its images stand in the archive, and what is read of them."""
+        step, batch = item
+        positions = [self.positions[k] for k in batch]
+        return step, positions, self.examples.load(positions)
+
+    def _step(self, positions: list[int], loaded: Tensor, look: bool) -> tuple[float, LossDiagnosis | None]:
         """One optimiser step; with a look at what the loss does to the batch."""
-        views = self.config.train.views
+        views, epoch = self.config.train.views, self.progress.epoch
         y = self.task.archive.labels[positions].to(self.fabric.device)
-        inputs = [self.examples.inputs(positions, self.progress.epoch, view) for view in range(views)]
-        z = self.network(torch.cat(inputs).to(self.fabric.device))
+        z = self.network(
+            torch.cat([self.examples.inputs(loaded, positions, epoch, view) for view in range(views)])
+        )
         if views > 1:
             z = torch.stack(z.chunk(views), 1)  # (B, views, D)
         self._check_finite("embeddings", bool(torch.isfinite(z).all()))
@@ -238,12 +246,7 @@ class Trainer:
         # Equal shares: what is missing at the end is embedded twice.
         share = -(-len(positions) // fabric.world_size)
         mine = [positions[(fabric.global_rank * share + k) % len(positions)] for k in range(share)]
-        with fabric.autocast():
-            parts = [
-                self.examples.embed(self.encoder, mine[start : start + _BATCH])
-                for start in range(0, share, _BATCH)
-            ]
-        z = torch.cat(parts).float()
+        z = self.examples.embed(self.encoder, mine, lambda _: fabric.autocast()).to(fabric.device)
         gathered: Any = fabric.all_gather(z) if fabric.world_size > 1 else z
         embedded: Tensor = gathered.reshape(-1, z.shape[1])[: len(positions)].cpu()
         return embedded

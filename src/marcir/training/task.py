@@ -9,7 +9,7 @@ from torch import Tensor
 
 from marcir.config import Config, DataConfig, fitting_batch
 from marcir.data.archive import Archive
-from marcir.data.image_sources import ImageSource, open_images
+from marcir.data.dataset import ArchiveDataset, open_images
 from marcir.data.opening import MARGIN, open_archive
 from marcir.data.resize import prepared, unit_range
 from marcir.data.split import Split, draw_split
@@ -36,7 +36,7 @@ class Task:
 
     archive: Archive
     split: Split
-    source: ImageSource
+    source: ArchiveDataset
     size: int
     statistics: LabelStatistics
 

@@ -254,13 +254,13 @@ def _check_same_precision(fabric: "Fabric", config: Config) -> None:
 def _trainer(
     config: Config, fabric: "Fabric", task: Task, folder: ModelFolder, reporter: Reporter
 ) -> Trainer:
-    encoder = build_encoder(config.encoder, task, config.train.seed)
+    encoder = build_encoder(config.encoder, task, config.train.seed).to(fabric.device)
     loss = build_loss(config, task)
     examples: Examples
     if config.encoder.frozen:
         examples = FrozenFeatures(task, encoder, config)
     else:
-        examples = AugmentedImages(task, config.train.seed)
+        examples = AugmentedImages(task, config.train.seed, fabric.device)
         if fabric.device.type == "cuda" and fabric.world_size > 1:
             encoder = torch.nn.SyncBatchNorm.convert_sync_batchnorm(encoder)
     torch.manual_seed(config.train.seed)  # whatever was drawn so far: dropout is the same for every loss

@@ -17,7 +17,7 @@ from PIL import Image
 from data import fakes
 from marcir.catalog import create_reader
 from marcir.data.archive import Archive
-from marcir.data.image_sources import ImageFiles, PackedImages, open_images
+from marcir.data.dataset import ImageFiles, PackedImages, open_images
 from marcir.data.readers.dlrsd import DLRSD
 from marcir.data.validation import broken_images, leave_out_broken
 from marcir.errors import BrokenImageError, ConfigError, DataError
@@ -373,7 +373,7 @@ PACK = """
 import os, sys
 from pathlib import Path
 from marcir.catalog import create_reader
-from marcir.data.image_sources import PackedImages
+from marcir.data.dataset import PackedImages
 archive = create_reader("manifest").read(Path(sys.argv[1]))
 copies = []
 for _ in range(3):

@@ -1,24 +1,34 @@
-"""Batches of images, from files or from a packed cache that training need not wait for."""
+"""An archive as a torch dataset: images from files, or from a packed cache."""
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any, Protocol
+from itertools import chain
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.utils.data import Dataset
 
 from marcir.checks import switch, whole
 from marcir.data.archive import Archive
 from marcir.data.image_cache import checksum_of_files, load_packed, open_pack
 from marcir.data.images import read_image
+from marcir.data.reading import read_batches
 from marcir.data.resize import to_square
 from marcir.data.validation import OnBroken, check_on_broken, leave_out_broken, needed_form, without_broken
 from marcir.errors import DataError
 
+Sample = dict[str, Any]
+_BATCH = 64  # files that are read at a time
 
-class ImageSource(Protocol):
-    """Square images of one size, bands and dtype, by position in its archive.
+
+class ArchiveDataset(Dataset[Sample]):
+    """Square images of one size, bands and dtype with their labels, by position in the archive.
+
+    A `torch.utils.data.Dataset`: each sample has `image` (C, S, S), `label` (L,) and `id`.
+
+    >>> loader = torch.utils.data.DataLoader(dataset, batch_size=64, num_workers=4)  # doctest: +SKIP
 
     Attributes:
         archive: The images that are served: without the broken ones, where they are skipped.
@@ -37,17 +47,34 @@ class ImageSource(Protocol):
     @property
     def checksum(self) -> str:
         """Of the contents of all image files of the archive, the broken ones among them."""
-        ...
+        raise NotImplementedError
 
     def batch(self, positions: Sequence[int]) -> Tensor:
-        """Images in the source's dtype. (B, C, S, S)"""
-        ...
+        """Images in the source's dtype, on the CPU. (B, C, S, S)"""
+        raise NotImplementedError
+
+    def __len__(self) -> int:
+        return len(self.archive)
+
+    def __getitem__(self, position: int) -> Sample:
+        if not 0 <= position < len(self):
+            raise IndexError(position)  # ends a loop over the dataset
+        return self.__getitems__([position])[0]
+
+    def __getitems__(self, positions: Sequence[int]) -> list[Sample]:
+        """Samples of a whole batch, which `DataLoader` asks for at once."""
+        labels = self.archive.labels[list(positions)]
+        names = [self.archive.ids[position] for position in positions]
+        return [
+            {"image": image, "label": label, "id": name}
+            for image, label, name in zip(self.batch(positions), labels, names, strict=True)
+        ]
 
 
 def open_images(
     archive: Archive, size: int, on_broken: OnBroken = "error", packed: bool = True
-) -> ImageSource:
-    """The images of an archive for training: positions are those of the source's own `archive`.
+) -> ArchiveDataset:
+    """The images of an archive; positions are those of the dataset's own `archive`.
 
     Args:
         archive: Which images.
@@ -59,7 +86,7 @@ def open_images(
     return source(archive, size, on_broken)
 
 
-class ImageFiles:
+class ImageFiles(ArchiveDataset):
     """Images read from their files for every batch (`cache: off`).
 
     Args:
@@ -84,8 +111,9 @@ class ImageFiles:
     def batch(self, positions: Sequence[int]) -> Tensor:
         """Images in the source's dtype. (B, C, S, S)"""
         images = np.empty((len(positions), self.size, self.size, self.bands), self.dtype)
-        for image, position in zip(images, positions, strict=True):
-            image[:] = self.image(position)
+        read = chain.from_iterable(read_batches(positions, self.image, _BATCH))
+        for image, pixels in zip(images, read, strict=True):
+            image[:] = pixels
         return torch.from_numpy(images).permute(0, 3, 1, 2)
 
     @cached_property
@@ -99,7 +127,7 @@ class ImageFiles:
         return to_square(self.form.fit(read_image(path), path), self.size)
 
 
-class PackedImages:
+class PackedImages(ArchiveDataset):
     """All images of an archive in one memory-mapped file in the cache, made once.
 
     The file is made again when an image changes; it is written beside and renamed, and of two processes

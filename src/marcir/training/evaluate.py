@@ -4,28 +4,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import torch
+from torch import Tensor
 
 from marcir.config import Config, read_yaml
 from marcir.data.archive import Archive
-from marcir.data.image_sources import ImageSource, open_images
+from marcir.data.dataset import ArchiveDataset, open_images
 from marcir.data.labelled import LabelledEmbeddings
 from marcir.data.opening import open_archive
-from marcir.data.resize import prepared
 from marcir.data.split import PARTS, Split
 from marcir.data.validation import OnBroken
 from marcir.errors import ConfigError, DataError, MarcirError, did_you_mean
-from marcir.metrics.retrieval_scores import retrieval_scores
-from marcir.metrics.scores import Scores
-from marcir.model.backbone import create_backbone
-from marcir.model.encoder import Encoder, settle_batch_norm
-from marcir.model.model import Model, load_model
+from marcir.model.encoder import Encoder
+from marcir.model.model import BATCH, Model, load_model
 from marcir.model.pretrained import is_pretrained, pretrained_model
-from marcir.progress import track
-from marcir.training.evaluation import Evaluation, evaluate
+from marcir.training.build import build_untrained
+from marcir.training.evaluation import Evaluation, evaluate_embeddings
+from marcir.training.inputs import embed_positions
 from marcir.types import Embeddings
-
-_BATCH = 64
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +40,7 @@ class ModelEvaluation:
     notes: tuple[str, ...]
 
 
-def evaluate_model(
+def evaluate(
     model: str | Path | None,
     dataset: str,
     root: str | Path | None,
@@ -56,6 +51,8 @@ def evaluate_model(
     on_broken: OnBroken = "error",
     variants: Mapping[str, str] | None = None,
     seed: int = 0,
+    device: str = "auto",
+    batch_size: int = BATCH,
 ) -> ModelEvaluation:
     """Embed an archive with a model and score it.
 
@@ -70,41 +67,50 @@ def evaluate_model(
         on_broken: What broken images do.
         variants: Named variants of the columns.
         seed: Of chance and intervals.
+        device: Where the network runs.
+        batch_size: Images that are embedded at a time.
     """
     if part not in (None, "all", *PARTS):
         raise ConfigError(f"--part '{part}': unknown. {did_you_mean(str(part), ['all', *PARTS])}")
     archive, _ = open_archive(dataset, root, labels)
-    loaded = pretrained_model(archive.paths)[0] if model is None else load_model(model)
-    source = open_images(archive, loaded.config.packed_size, on_broken)
-    _check_form(loaded, source)
-    positions, fitted_on, note = _choose(loaded, source.archive, part)
-    archive, notes = source.archive, [note]
-    y = archive.labels[positions]
+    loaded = pretrained_model(archive.paths, device)[0] if model is None else load_model(model, device)
+    images = open_images(archive, loaded.config.packed_size, on_broken)
+    _check_form(loaded, images)
+    archive = images.archive
+    positions, fitted_on, note = _choose(loaded, archive, part)
+
+    def embed(encoder: Encoder) -> Tensor:
+        return embed_positions(encoder, images, loaded.config.size, positions, batch_size, show_progress=True)
+
     ids = tuple(archive.ids[position] for position in positions)
-    queries = LabelledEmbeddings(
-        Embeddings(ids, _embed(loaded, source, positions).numpy()), y, archive.vocabulary
-    )
-    more: dict[str, Scores] = {}
+    vectors = Embeddings(ids, embed(loaded.encoder).numpy())
+    queries = LabelledEmbeddings(vectors, archive.labels[positions], archive.vocabulary)
+    untrained, notes = None, [note]
     if not is_pretrained(loaded.config):  # that one is the untrained backbone
         try:
-            untrained = _untrained(loaded, source, fitted_on)
+            untrained = embed(_untrained(loaded, images, fitted_on))
         except MarcirError as error:
             notes.append(f"No row of the untrained backbone: {error}")
-        else:
-            before = _embed(untrained, source, positions)
-            more["untrained"] = retrieval_scores(before, y, ids=ids, per_label=False, variants=variants)
-    evaluation = evaluate(
+    evaluation = evaluate_embeddings(
         name or loaded.path.resolve().name,
         queries,
         variants=variants,
         training_counts=_training_counts(loaded, archive),
-        more=more,
+        untrained=untrained,
         seed=seed,
     )
     return ModelEvaluation(evaluation, queries, archive.root, tuple(notes))
 
 
-def _check_form(model: Model, source: ImageSource) -> None:
+def _untrained(model: Model, images: ArchiveDataset, positions: Sequence[int]) -> Encoder:
+    """The model's backbone with the first weights of its run."""
+    settings = Config.of(read_yaml(model.path / "config.yaml"))
+    return build_untrained(
+        settings.encoder, settings.train.seed, model.encoder, images, model.config.size, positions
+    )
+
+
+def _check_form(model: Model, source: ArchiveDataset) -> None:
     config = model.config
     if (source.bands, str(source.dtype)) != (config.bands, config.dtype):
         raise DataError(
@@ -131,30 +137,6 @@ def _choose(model: Model, archive: Archive, part: str | None) -> tuple[list[int]
     chosen = part or "test"
     note = f"The {chosen} images of the run's split."
     return split.positions(archive, chosen), training, note
-
-
-@torch.inference_mode()
-def _embed(model: Model, source: ImageSource, positions: Sequence[int]) -> torch.Tensor:
-    starts = range(0, len(positions), _BATCH)
-    parts = [
-        torch.from_numpy(model.embed_batch(source.batch(positions[start : start + _BATCH])))
-        for start in track(starts, len(starts), "embedding")
-    ]
-    return torch.cat(parts)
-
-
-def _untrained(model: Model, source: ImageSource, positions: Sequence[int]) -> Model:
-    """The same backbone before training, with batch-norm statistics that fit the training images."""
-    config = model.config
-    settings = Config.of(read_yaml(model.path / "config.yaml"))
-    with torch.random.fork_rng():
-        torch.manual_seed(settings.train.seed)  # the run's own first weights
-        backbone = create_backbone(config.backbone, config.bands, config.size, settings.encoder.weights)
-    encoder = Encoder(backbone, config.dim, "backbone", config.mean, config.std)
-    settle_batch_norm(
-        encoder, settings.encoder.weights, positions, lambda part: prepared(source.batch(part), config.size)
-    )
-    return Model(encoder, config, model.path)
 
 
 def _training_counts(model: Model, archive: Archive) -> list[int] | None:
