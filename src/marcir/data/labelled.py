@@ -90,7 +90,7 @@ def same_labels(queries: LabelledEmbeddings, gallery: LabelledEmbeddings | None)
     names = LabelVocabulary(sorted({*queries.vocabulary.names, *gallery.vocabulary.names}))
     widened = []
     for of in (queries, gallery):
-        columns = torch.zeros(len(of.labels), len(names), dtype=torch.bool)
+        columns = torch.zeros(len(of.labels), len(names), dtype=torch.bool, device="cpu")
         columns[:, [names.index_of(name) for name in of.vocabulary.names]] = of.labels
         widened.append(LabelledEmbeddings(of.embeddings, columns, names))
     return widened[0], widened[1]

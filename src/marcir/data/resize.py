@@ -17,7 +17,7 @@ def to_square(image: np.ndarray, size: int) -> np.ndarray:
         return image
     # Bytes are resized as bytes, three times as fast; a copy, because the pixels may be read-only.
     kept = image if image.dtype == np.uint8 else image.astype(np.float32)
-    pixels = torch.tensor(kept).permute(2, 0, 1)[None]
+    pixels = torch.tensor(kept, device="cpu").permute(2, 0, 1)[None]
     return _as_dtype(_resized(pixels, size)[0].permute(1, 2, 0).numpy(), image.dtype)
 
 

@@ -53,10 +53,10 @@ def label_words(y: Tensor) -> Tensor:
 @lru_cache(maxsize=16)
 def _powers(num_labels: int, device: torch.device) -> Tensor:
     """2^(k mod 24) in column k div 24. (L, W)"""
-    k = torch.arange(num_labels)
-    powers = torch.zeros(num_labels, max(1, -(-num_labels // BITS)))
+    k = torch.arange(num_labels, device=device)
+    powers = torch.zeros(num_labels, max(1, -(-num_labels // BITS)), device=device)
     powers[k, k // BITS] = 2.0 ** (k % BITS)
-    return powers.to(device)
+    return powers
 
 
 def equal_rows(words: Tensor) -> Tensor:

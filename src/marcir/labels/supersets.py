@@ -56,16 +56,17 @@ class SupersetCounts:
             return y.new_zeros(len(y), len(y_other))
         both = (words[:, None] & words_other[None]).flatten(0, 1).cpu()  # (U * V, W)
         number = equal_rows(both)
-        pair_of = torch.empty(int(number.max()) + 1, dtype=torch.int64)
-        pair_of[number] = torch.arange(len(number))  # any pair with that intersection
+        pair_of = torch.empty(int(number.max()) + 1, dtype=torch.int64, device="cpu")
+        pair_of[number] = torch.arange(len(number), device="cpu")  # any pair with that intersection
         keys = [row.tobytes() for row in both[pair_of].numpy()]
         if len(self._seen) > _MOST_SEEN:
             self._seen.clear()
-        new = torch.tensor([i for i, key in enumerate(keys) if key not in self._seen], dtype=torch.int64)
+        unseen = [i for i, key in enumerate(keys) if key not in self._seen]
+        new = torch.tensor(unseen, dtype=torch.int64, device="cpu")
         anchor, other = pair_of[new] // len(y_other), pair_of[new] % len(y_other)
         sets = y[anchor.to(y.device)] * y_other[other.to(y.device)]
-        self._seen.update(zip([keys[i] for i in new.tolist()], self.of_sets(sets).tolist(), strict=True))
-        counts = torch.tensor([self._seen[key] for key in keys])[number]
+        self._seen.update(zip([keys[i] for i in unseen], self.of_sets(sets).tolist(), strict=True))
+        counts = torch.tensor([self._seen[key] for key in keys], device="cpu")[number]
         return counts.view(len(y), len(y_other)).to(y)
 
     def of_sets(self, sets: Tensor) -> Tensor:

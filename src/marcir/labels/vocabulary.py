@@ -61,7 +61,7 @@ class LabelVocabulary(Sequence[str]):
             if isinstance(row, str):
                 raise LabelError(f"expected a list of label names for each image, found the text {row!r}.")
             columns.append([self.index_of(name) for name in row])
-        y = torch.zeros(len(columns), len(self), dtype=torch.bool)
+        y = torch.zeros(len(columns), len(self), dtype=torch.bool, device="cpu")
         for i, labels in enumerate(columns):
             y[i, labels] = True
         return y

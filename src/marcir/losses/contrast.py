@@ -231,5 +231,5 @@ def _matrix(name: str, rows: int, z_other: Tensor) -> Tensor:
     flat = kept.get((name, z_other.dtype))
     if flat is None:
         with torch.inference_mode(False):  # it will serve training too
-            flat = kept[name, z_other.dtype] = torch.empty(KEPT_ELEMENTS, dtype=z_other.dtype)
+            flat = kept[name, z_other.dtype] = torch.empty(KEPT_ELEMENTS, dtype=z_other.dtype, device="cpu")
     return flat[: rows * columns].view(rows, columns)

@@ -22,8 +22,8 @@ class EmbeddingQueue(ResizableBuffers):
         super().__init__()
         self.size = whole("size", size, 0)
         # The widths are those of the first batch.
-        self.register_buffer("z", torch.empty(0, 0))
-        self.register_buffer("y", torch.empty(0, 0))
+        self.register_buffer("z", torch.empty(0, 0, device="cpu"))
+        self.register_buffer("y", torch.empty(0, 0, device="cpu"))
 
     def append_to(self, z: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
         """Rows, then the queue's rows. (A, D), (A, L) -> (A + Q, D), (A + Q, L)"""

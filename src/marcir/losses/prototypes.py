@@ -24,7 +24,7 @@ class PrototypeLoss(MultiLabelLoss):
         super().__init__()
         self.num_labels = whole("num_labels", num_labels, 1)
         self.embedding_dim = whole("embedding_dim", embedding_dim, 1)
-        self.prototypes = nn.Parameter(torch.empty(num_labels, embedding_dim))  # (L, D)
+        self.prototypes = nn.Parameter(torch.empty(num_labels, embedding_dim, device="cpu"))  # (L, D)
         if not isinstance(generator, torch.Generator | None):
             raise ConfigError(f"generator: expected a torch.Generator, found {type(generator).__name__}.")
         nn.init.xavier_uniform_(self.prototypes, generator=generator or torch.Generator().manual_seed(0))

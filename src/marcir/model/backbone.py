@@ -129,7 +129,7 @@ def _features(network: Any, name: str, bands: int, size: int) -> int:
     """Length of the pooled features; `num_features` is not always it: some have one more layer at the end."""
     was_training = network.training
     try:
-        found = network.eval()(torch.zeros(1, bands, size, size))
+        found = network.eval()(torch.zeros(1, bands, size, size, device="cpu"))
     except (RuntimeError, AssertionError) as error:
         raise ConfigError(
             f"encoder.backbone '{name}' cannot read {bands} bands of {size} x {size}: {_first_line(error)}"

@@ -49,8 +49,8 @@ class Encoder(nn.Module):
                 nn.Linear(backbone.features, dim),
             )
         # Known from the model's configuration: not part of its weights.
-        self.register_buffer("mean", torch.tensor(mean).view(-1, 1, 1), persistent=False)
-        self.register_buffer("std", torch.tensor(std).view(-1, 1, 1), persistent=False)
+        self.register_buffer("mean", torch.tensor(mean, device="cpu").view(-1, 1, 1), persistent=False)
+        self.register_buffer("std", torch.tensor(std, device="cpu").view(-1, 1, 1), persistent=False)
 
     @property
     def dim(self) -> int:

@@ -43,18 +43,18 @@ def export_onnx(model: str | Path, out: str | Path) -> float:
         raise DependencyError(
             "onnxruntime is not installed. Install it with: pip install 'marcir[export]'"
         ) from error
-    loaded = load_model(model)
+    loaded = load_model(model, "cpu")
     config, encoder = loaded.config, loaded.encoder.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]
     embedder = _Embedder(encoder).eval()
     generator = torch.Generator().manual_seed(0)
     sizes = (config.bands, config.size, config.size)
     with atomic_write(Path(out)) as temporary, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of torch's exporter, about its own insides
-        _write(embedder, torch.rand(2, *sizes, generator=generator), temporary)
+        _write(embedder, torch.rand(2, *sizes, generator=generator, device="cpu"), temporary)
         session = onnxruntime.InferenceSession(temporary.read_bytes(), providers=["CPUExecutionProvider"])
         worst = 0.0
         for batch in _BATCHES:
-            images = torch.rand(batch, *sizes, generator=generator)
+            images = torch.rand(batch, *sizes, generator=generator, device="cpu")
             with torch.inference_mode():
                 ours = embedder(images).numpy()
             theirs = session.run(["vectors"], {"images": images.numpy()})[0]

@@ -55,9 +55,9 @@ def _step_of(trial: Trial) -> Callable[[torch.dtype], bool]:
     encoder = Encoder(backbone, trial.dim, "projection", backbone.mean, backbone.std).train()
     encoder.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # torch's stubs lack it
     batch = max(2, min(_ROWS, _PIXELS // trial.size**2))
-    images = torch.rand(batch, _BANDS, trial.size, trial.size)
+    images = torch.rand(batch, _BANDS, trial.size, trial.size, device="cpu")
     images = images.contiguous(memory_format=torch.channels_last)
-    features = torch.randn(_ROWS, encoder.features)
+    features = torch.randn(_ROWS, encoder.features, device="cpu")
 
     def step(precision: torch.dtype) -> bool:
         encoder.zero_grad()

@@ -85,7 +85,7 @@ def draw_hits(
             hint = did_you_mean(image, list(position_of)[:2000])
             raise DataError(f"--query '{image}' is none of the embeddings' ids. {hint[:300]}")
     generator = torch.Generator().manual_seed(seed_number(seed))
-    drawn = torch.randperm(len(position_of), generator=generator)[:rows].tolist()
+    drawn = torch.randperm(len(position_of), generator=generator, device="cpu")[:rows].tolist()
     positions = [position_of[image] for image in chosen] or drawn
     draw_retrieval_sheet([_row(queries, gallery, position, hits, files) for position in positions], out)
 
@@ -120,7 +120,9 @@ def _row(
     among = gallery or queries
     z = unit_vectors(queries.embeddings.vectors[[position]], "embeddings")
     similarity = z @ unit_vectors(among.embeddings.vectors, "gallery embeddings").T
-    order = rank(similarity, torch.tensor([position]) if gallery is None else None)[0, :hits].tolist()
+    order = rank(similarity, torch.tensor([position], device="cpu") if gallery is None else None)[
+        0, :hits
+    ].tolist()
     y = queries.labels[[position]]
     overlap = jaccard(y.double(), among.labels[order])[0]
     shared = queries.vocabulary.decode(y & among.labels[order])

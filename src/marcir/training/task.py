@@ -88,11 +88,8 @@ def band_statistics(task: Task) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Mean and standard deviation of each band over training images, in unit range."""
     positions = task.positions("train")
     step = max(1, len(positions) // _SAMPLED)
-    sums, squares, pixels = (
-        torch.zeros(task.source.bands, dtype=torch.float64),
-        torch.zeros(task.source.bands, dtype=torch.float64),
-        0,
-    )
+    sums, squares = torch.zeros(2, task.source.bands, dtype=torch.float64, device="cpu")
+    pixels = 0
     for start in range(0, len(positions[::step]), 64):
         images = unit_range(task.source.batch(positions[::step][start : start + 64])).double()
         sums += images.sum((0, 2, 3))
