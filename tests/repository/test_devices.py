@@ -54,7 +54,7 @@ def test_no_tensor_is_made_without_a_device(path: Path) -> None:
     assert without_device(path.read_text("utf-8")) == []
 
 
-# Tensors of the device "meta" have no content. A sum of one of them and one on the CPU is an error, as on a GPU,
+# A sum of a tensor of the device "meta", which has no content, and one on the CPU is an error, as on a GPU,
 # so that a tensor that was made in the wrong place is found on any machine.
 
 
