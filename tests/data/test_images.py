@@ -6,6 +6,7 @@ import zlib
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import imagecodecs
 import numpy as np
@@ -352,3 +353,38 @@ def test_threads_leave_the_warning_filters_as_they_were(tmp_path: Path) -> None:
         with ThreadPoolExecutor(8) as threads:
             list(threads.map(read_image, [tmp_path / f"{k % 8}.png" for k in range(200)]))
         assert warnings.filters == before
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"quality": 30},
+        {"quality": 95, "subsampling": 0},
+        {"quality": 80, "progressive": True},
+        {"quality": 80, "keep_rgb": True},
+        {"quality": 80, "optimize": True, "subsampling": 1},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("shape", [(37, 53), (1, 1), (8, 200)])
+def test_a_jpeg_is_read_with_the_pixels_of_pillow(
+    options: dict[str, Any], shape: tuple[int, int], tmp_path: Path
+) -> None:
+    noise = np.random.default_rng(0).integers(0, 256, (*shape, 3), dtype=np.uint8)
+    Image.fromarray(noise).save(tmp_path / "a.jpg", **options)
+    with Image.open(tmp_path / "a.jpg") as image:
+        expected = np.asarray(image.convert("RGB"))
+    assert (read_image(tmp_path / "a.jpg") == expected).all()
+
+
+def test_a_jpeg_with_bytes_behind_its_end_is_read_and_one_cut_off_is_not(tmp_path: Path) -> None:
+    file = tmp_path / "a.jpg"
+    Image.fromarray(np.full((16, 16, 3), 100, np.uint8)).save(file)
+    content = file.read_bytes()
+    whole = read_image(file)
+    file.write_bytes(content + b"\0\0made by a camera")
+    assert (read_image(file) == whole).all()
+    for end in (len(content) - 1, len(content) - 2, len(content) // 2):
+        file.write_bytes(content[:end])
+        with pytest.raises(BrokenImageError, match="a.jpg"):
+            read_image(file)

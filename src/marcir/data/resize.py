@@ -37,8 +37,9 @@ def prepared(images: Tensor, size: int) -> Tensor:
     >>> prepared(torch.full((1, 3, 10, 10), 255, dtype=torch.uint8), 8).shape
     torch.Size([1, 3, 8, 8])
     """
-    floats = unit_range(images)
-    return floats if images.shape[-1] == size else _resized(floats, size)
+    if images.shape[-1] == size:
+        return unit_range(images)
+    return _resized(unit_range(images.contiguous()), size)  # band by band is faster
 
 
 def _resized(images: Tensor, size: int) -> Tensor:
