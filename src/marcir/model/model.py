@@ -11,7 +11,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
 
-from marcir.checks import whole
+from marcir.checks import check_int
 from marcir.data.images import Form, read_image
 from marcir.data.resize import prepared, to_square
 from marcir.errors import ConfigError, DataError
@@ -62,7 +62,7 @@ class Model:
         if isinstance(images, str | Path) or _is_picture(images) or getattr(images, "ndim", 4) != 4:
             raise ConfigError("embed: expected a list of images, found one. Write embed([image]).")
         images = images if hasattr(images, "__getitem__") else list(images)
-        whole("batch_size", batch_size, 1)
+        check_int("batch_size", batch_size, 1)
         starts = range(0, len(images), batch_size)
         parts = [
             self.embed_squares([self._read(images[k], k) for k in range(s, min(s + batch_size, len(images)))])

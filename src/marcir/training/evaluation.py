@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 import marcir
-from marcir.checks import seed_number
+from marcir.checks import check_seed
 from marcir.data.labelled import LabelledEmbeddings as LabelledEmbeddings
 from marcir.data.labelled import same_labels
 from marcir.files import atomic_write
@@ -131,7 +131,7 @@ def evaluate(
         more: Further rows of the table.
         seed: Of the random rankings and of the bootstrap.
     """
-    seed_number(seed)
+    check_seed(seed)
     name = " ".join(name.split())
     if name.lower() in ("chance", "oracle", *map(str.lower, more or ())):
         name += " (model)"  # two rows must not have one name
