@@ -1,4 +1,4 @@
-"""Options, checked where they come in."""
+"""Checks of arguments at the boundary: each returns the value, or raises a ConfigError in one line."""
 
 import math
 from collections.abc import Collection
@@ -15,10 +15,10 @@ RANDOM_WEIGHTS = ("none", "random")
 NAMED_WEIGHTS = ("imagenet", "hub", *RANDOM_WEIGHTS)
 
 
-def positive(name: str, value: float) -> float:
+def check_positive(name: str, value: float) -> float:
     """The value, if it is a finite number above zero.
 
-    >>> positive("tau", 0.3)
+    >>> check_positive("tau", 0.3)
     0.3
     """
     if not _number(name, value) > 0:
@@ -26,31 +26,31 @@ def positive(name: str, value: float) -> float:
     return float(value)
 
 
-def not_negative(name: str, value: float) -> float:
+def check_not_negative(name: str, value: float) -> float:
     """The value, if it is a finite number of at least zero."""
     if _number(name, value) < 0:
         raise ConfigError(f"{name} = {value}: must be 0 or more.")
     return float(value)
 
 
-def finite(name: str, value: float) -> float:
+def check_finite(name: str, value: float) -> float:
     """The value, if it is a finite number."""
     return float(_number(name, value))
 
 
-def within(name: str, value: float, least: float, most: float) -> float:
+def check_within(name: str, value: float, least: float, most: float) -> float:
     """The value, if it is a number from `least` to `most`."""
     if not least <= _number(name, value) <= most:
         raise ConfigError(f"{name} = {value}: must lie between {least:g} and {most:g}.")
     return float(value)
 
 
-def fraction(name: str, value: float) -> float:
+def check_fraction(name: str, value: float) -> float:
     """The value, if it lies in 0..1."""
-    return within(name, value, 0, 1)
+    return check_within(name, value, 0, 1)
 
 
-def whole(name: str, value: int, least: int, most: int | None = None) -> int:
+def check_int(name: str, value: int, least: int, most: int | None = None) -> int:
     """The value, if it is a whole number of at least `least`, and at most `most`."""
     number: Any = value  # numpy's whole numbers are welcome too
     is_whole = isinstance(number, Integral) and not isinstance(number, bool)
@@ -60,23 +60,23 @@ def whole(name: str, value: int, least: int, most: int | None = None) -> int:
     return int(number)
 
 
-def seed_number(value: int) -> int:
+def check_seed(value: int) -> int:
     """The value, if it is a seed that every generator takes: 0 to 2**63 - 1.
 
-    >>> seed_number(0)
+    >>> check_seed(0)
     0
     """
-    return whole("seed", value, least=0, most=2**63 - 1)
+    return check_int("seed", value, least=0, most=2**63 - 1)
 
 
-def switch(name: str, value: bool) -> bool:
+def check_bool(name: str, value: bool) -> bool:
     """The value, if it is True or False."""
     if not isinstance(value, bool):
         raise ConfigError(f"{name} = {value!r}: must be True or False.")
     return value
 
 
-def one_of(name: str, value: Choice, known: Collection[Choice]) -> Choice:
+def check_choice(name: str, value: Choice, known: Collection[Choice]) -> Choice:
     """The value, if it is a known one."""
     if value not in known:
         raise ConfigError(f"{name} = {value!r}: unknown. {did_you_mean(str(value), known)}")

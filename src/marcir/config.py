@@ -13,7 +13,15 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar, get_type_hints
 
 from marcir.catalog import LOSSES
-from marcir.checks import NAMED_WEIGHTS, fraction, not_negative, one_of, positive, seed_number, whole
+from marcir.checks import (
+    NAMED_WEIGHTS,
+    check_choice,
+    check_fraction,
+    check_int,
+    check_not_negative,
+    check_positive,
+    check_seed,
+)
 from marcir.errors import ConfigError, DependencyError, did_you_mean
 
 Section = TypeVar("Section")
@@ -43,7 +51,7 @@ class DataConfig:
 
     def __post_init__(self) -> None:
         if self.size is not None:
-            whole("data.size", self.size, 8, MOST_PIXELS)
+            check_int("data.size", self.size, 8, MOST_PIXELS)
 
 
 @dataclass(frozen=True)
@@ -63,8 +71,8 @@ class EncoderConfig:
     frozen_views: int = _option(4, "augmented versions of each image that a frozen backbone embeds")
 
     def __post_init__(self) -> None:
-        whole("encoder.dim", self.dim, 1, MOST_NUMBERS)
-        whole("encoder.frozen_views", self.frozen_views, 1)
+        check_int("encoder.dim", self.dim, 1, MOST_NUMBERS)
+        check_int("encoder.frozen_views", self.frozen_views, 1)
         if self.frozen and self.embedding == "backbone":
             raise ConfigError("encoder.frozen trains the head alone: set encoder.embedding to projection.")
         if self.frozen and self.weights == "none":
@@ -105,15 +113,15 @@ class TrainConfig:
 
     def __post_init__(self) -> None:
         for name, least in (("epochs", 1), ("batch_size", 2), ("devices", 1), ("keep", 1)):
-            whole(f"train.{name}", getattr(self, name), least)
-        positive("train.lr", self.lr)
-        positive("train.clip", self.clip)
-        fraction("train.weight_decay", self.weight_decay)
-        one_of("train.views", str(self.views), ("1", "2"))
-        seed_number(self.seed)
-        not_negative("train.checkpoint_minutes", self.checkpoint_minutes)
+            check_int(f"train.{name}", getattr(self, name), least)
+        check_positive("train.lr", self.lr)
+        check_positive("train.clip", self.clip)
+        check_fraction("train.weight_decay", self.weight_decay)
+        check_choice("train.views", str(self.views), ("1", "2"))
+        check_seed(self.seed)
+        check_not_negative("train.checkpoint_minutes", self.checkpoint_minutes)
         if self.patience is not None:
-            whole("train.patience", self.patience, 1)
+            check_int("train.patience", self.patience, 1)
 
 
 def fitting_batch(images: int) -> int:

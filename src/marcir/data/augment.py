@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import grid_sample
 
-from marcir.checks import finite, fraction, whole
+from marcir.checks import check_finite, check_fraction, check_int
 from marcir.data.resize import unit_range
 from marcir.errors import BatchError, ConfigError
 
@@ -39,16 +39,18 @@ class Augmentation:
     jitter: float = 0.2
 
     def __post_init__(self) -> None:
-        whole("size", self.size, 1)
-        if len(self.scale) != 2 or not 0 < finite("scale", self.scale[0]) <= fraction("scale", self.scale[1]):
+        check_int("size", self.size, 1)
+        if len(self.scale) != 2 or not 0 < check_finite("scale", self.scale[0]) <= check_fraction(
+            "scale", self.scale[1]
+        ):
             raise ConfigError(
                 f"scale = {self.scale}: must be two shares of the area, 0 < smallest <= largest <= 1."
             )
-        if finite("ratio", self.ratio) < 1:
+        if check_finite("ratio", self.ratio) < 1:
             raise ConfigError(f"ratio = {self.ratio}: must be 1 or more.")
-        if not 0 <= finite("rotation", self.rotation) <= 180:
+        if not 0 <= check_finite("rotation", self.rotation) <= 180:
             raise ConfigError(f"rotation = {self.rotation}: must lie between 0 and 180 degrees.")
-        fraction("jitter", self.jitter)
+        check_fraction("jitter", self.jitter)
 
     def __call__(self, images: Tensor, ids: Sequence[str], *, seed: int, epoch: int, view: int = 0) -> Tensor:
         """Augment a batch; what happens to an image depends on (seed, epoch, id, view) alone.

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from marcir.checks import switch, whole
+from marcir.checks import check_bool, check_int
 from marcir.data.archive import Archive
 from marcir.data.image_cache import checksum_of_files, load_packed, open_pack
 from marcir.data.images import read_image
@@ -82,7 +82,7 @@ def open_images(
         on_broken: `error` refuses broken images, naming them; `skip` leaves them out.
         packed: Whether to pack the images into the cache, or read the files for every batch.
     """
-    source = PackedImages if switch("packed", packed) else ImageFiles
+    source = PackedImages if check_bool("packed", packed) else ImageFiles
     return source(archive, size, on_broken)
 
 
@@ -101,7 +101,7 @@ class ImageFiles(ArchiveDataset):
     """
 
     def __init__(self, archive: Archive, size: int, on_broken: OnBroken = "error") -> None:
-        self.size = whole("size", size, 1)
+        self.size = check_int("size", size, 1)
         self._all, self.archive, self.broken = archive, archive, dict[str, str]()
         if check_on_broken(on_broken) == "skip":
             self.archive, self.broken = leave_out_broken(archive, "skip")
@@ -146,7 +146,7 @@ class PackedImages(ArchiveDataset):
     """
 
     def __init__(self, archive: Archive, size: int, on_broken: OnBroken = "error") -> None:
-        self.size = whole("size", size, 1)
+        self.size = check_int("size", size, 1)
         check_on_broken(on_broken)
         if not len(archive):
             raise DataError(f"{archive.root}: the archive has no images.")

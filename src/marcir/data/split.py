@@ -11,7 +11,7 @@ from typing import Any, Literal, get_args
 
 import torch
 
-from marcir.checks import one_of, seed_number
+from marcir.checks import check_choice, check_seed
 from marcir.data.archive import Archive
 from marcir.data.stratify import iterative_stratification
 from marcir.errors import ConfigError, DataError, did_you_mean
@@ -52,7 +52,7 @@ class Split:
             ConfigError: For an unknown part, with the nearest known one.
             DataError: For an image that the archive does not have.
         """
-        images: tuple[str, ...] = getattr(self, one_of("part", part, PARTS))
+        images: tuple[str, ...] = getattr(self, check_choice("part", part, PARTS))
         unknown = next((image for image in images if image not in archive.position_of), None)
         if unknown is not None:
             raise DataError(_unknown_image("split", part, unknown, archive))
@@ -90,8 +90,8 @@ class Split:
             parts = {part: _texts(content, part) for part in PARTS}
             split = cls(
                 _text(content, "dataset"),
-                one_of("method", content["method"], get_args(Method)),
-                seed_number(content["seed"]),
+                check_choice("method", content["method"], get_args(Method)),
+                check_seed(content["seed"]),
                 _text(content, "label_checksum"),
                 **parts,
             )
@@ -159,8 +159,8 @@ def draw_split(
         method: `random`, or `stratified`: every part keeps the labels' frequencies.
         sizes: Images of each part; 70/10/20 by default.
     """
-    one_of("method", method, get_args(Method))
-    seed = seed_number(seed)
+    check_choice("method", method, get_args(Method))
+    seed = check_seed(seed)
     sizes = sizes or default_sizes(len(archive))
     if min(sizes) < 0 or sum(sizes) != len(archive) or not sizes[0]:
         raise ConfigError(

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from itertools import chain
 from typing import Literal, TypeVar, get_args
 
-from marcir.checks import one_of
+from marcir.checks import check_choice
 from marcir.data.archive import Archive
 from marcir.data.images import Form, common_form, read_form
 from marcir.data.reading import read_batches
@@ -83,7 +83,7 @@ def without_broken(archive: Archive, broken: Mapping[str, str], on_broken: OnBro
 
 def check_on_broken(on_broken: OnBroken) -> OnBroken:
     """The choice, if there is such a one."""
-    return one_of("on_broken", on_broken, get_args(OnBroken))
+    return check_choice("on_broken", on_broken, get_args(OnBroken))
 
 
 def refuse_broken(broken: Mapping[str, str]) -> None:

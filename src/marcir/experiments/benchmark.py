@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from marcir.checks import whole
+from marcir.checks import check_int
 from marcir.config import Config, fitting_batch
 from marcir.data.split import Split
 from marcir.errors import ConfigError, DataError
@@ -73,7 +73,7 @@ def perform_runs(runs: Iterable[Run], plan: Plan, results: Results, jobs: int, t
         jobs: Runs at a time.
         tell: Say something after every epoch.
     """
-    whole("--jobs", jobs, 1, 64)
+    check_int("--jobs", jobs, 1, 64)
     for base in plan.bases:
         if base.train.precision == "bfloat16":
             decide_precision(effective(base))  # refuses it before anything is written

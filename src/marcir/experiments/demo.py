@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from marcir.checks import seed_number, whole
+from marcir.checks import check_int, check_seed
 from marcir.config import Config, LossConfig
 from marcir.data.archive import Archive
 from marcir.data.labelled import LabelledEmbeddings
@@ -83,9 +83,9 @@ def demo(out: str | Path, images: int = 1000, epochs: int = 20, seed: int = 0) -
         epochs: Passes over the training images, for each loss.
         seed: Fixes everything.
     """
-    whole("--images", images, 200, 100_000)
-    whole("--epochs", epochs, 1)
-    seed_number(seed)
+    check_int("--images", images, 200, 100_000)
+    check_int("--epochs", epochs, 1)
+    check_seed(seed)
     started = time.monotonic()
     out = Path(out)
     archive, results, store = out / "archive", Results(out / "results"), out / "store"

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from marcir.checks import one_of, seed_number, whole
+from marcir.checks import check_choice, check_int, check_seed
 from marcir.data.archive import Archive
 from marcir.data.augment import Augmentation
 from marcir.data.dataset import ImageFiles
@@ -108,7 +108,7 @@ def inspect(
     Broken images are listed in any case; `skip` counts the labels of the others alone. What was found goes to
     `report` before the heat map is drawn, so that a mistake there hides nothing.
     """
-    one_of("on_broken", on_broken, ("list", "skip"))
+    check_choice("on_broken", on_broken, ("list", "skip"))
     archive, reader = open_archive(dataset, root, labels)
     refuse_replacing(archive, labels, heat_map)
     broken = broken_images(archive)
@@ -173,12 +173,12 @@ def show(
 ) -> dict[str, str]:
     """Draw some images beside their augmented versions; returns the broken images that were left out."""
     for name, value in (("images", images), ("views", views), ("size", size)):
-        whole(f"--{name}", value, 1)
+        check_int(f"--{name}", value, 1)
     check_on_broken(on_broken)
     archive, _ = open_archive(dataset, root, labels)
     refuse_replacing(archive, labels, out)
     source = ImageFiles(archive, round(MARGIN * size))
-    order = torch.randperm(len(archive), generator=torch.Generator().manual_seed(seed_number(seed))).tolist()
+    order = torch.randperm(len(archive), generator=torch.Generator().manual_seed(check_seed(seed))).tolist()
     rows: list[list[np.ndarray]] = []
     titles, broken = [], {}
     for position in order:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from marcir.catalog import LOSSES, loss_options
-from marcir.checks import NAMED_WEIGHTS, RANDOM_WEIGHTS, seed_number
+from marcir.checks import NAMED_WEIGHTS, RANDOM_WEIGHTS, check_seed
 from marcir.config import Config, LossConfig, read_yaml
 from marcir.errors import ConfigError, did_you_mean
 from marcir.experiments.plan_settings import check_values, checked_options, checked_section
@@ -89,7 +89,7 @@ def read_plan(path: str | Path) -> Plan:
             tuple(_base(data, content) for data in _datasets(content)),
             _losses(content.get("losses", "all")),
             _seeds(content.get("seeds", [0])),
-            seed_number(content.get("split_seed", 0)),
+            check_seed(content.get("split_seed", 0)),
         )
     except (ConfigError, TypeError) as error:
         raise ConfigError(f"{path}: {error}") from error
@@ -104,7 +104,7 @@ def _datasets(content: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _seeds(given: Any) -> tuple[int, ...]:
-    seeds = tuple(seed_number(seed) for seed in _list(given, "seeds"))
+    seeds = tuple(check_seed(seed) for seed in _list(given, "seeds"))
     _refuse_twice("seeds", list(map(str, seeds)), "Remove one of them")
     return seeds
 

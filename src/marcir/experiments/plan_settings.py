@@ -6,7 +6,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 import torch
 
 from marcir.catalog import create_loss
-from marcir.checks import finite, one_of, switch
+from marcir.checks import check_bool, check_choice, check_finite
 from marcir.config import DataConfig, EncoderConfig, TrainConfig
 from marcir.errors import ConfigError
 from marcir.labels.statistics import LabelStatistics
@@ -55,11 +55,11 @@ def _fitting(name: str, value: Any, hint: Any) -> Any:
         return None
     kind = kinds[0]
     if get_origin(kind) is Literal:
-        return one_of(name, value, get_args(kind))
+        return check_choice(name, value, get_args(kind))
     if kind is bool:
-        return switch(name, value)
+        return check_bool(name, value)
     if kind is float:
-        return finite(name, _number(value))
+        return check_finite(name, _number(value))
     if kind is str and not isinstance(value, str):
         raise ConfigError(f"{name} = {value!r}: must be a text. Put it into quotes.")
     return value

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from marcir.checks import whole
+from marcir.checks import check_int
 from marcir.figures.canvas import figure
 from marcir.figures.series import check_series, draw_legend, line_look, series_styles
 from marcir.figures.texts import short_number
@@ -25,7 +25,7 @@ def draw_precision_by_threshold(
     Raises:
         ConfigError: Without models or thresholds, or where a curve is not as long as `thresholds`.
     """
-    whole("cutoff", cutoff, least=1)
+    check_int("cutoff", cutoff, least=1)
     check_series("precision by threshold", curves, len(thresholds), "thresholds")
     hits = "hit" if cutoff == 1 else f"{cutoff} hits"
     with figure(path, 8.4, 4.6) as drawn:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from marcir.checks import fraction
+from marcir.checks import check_fraction
 from marcir.errors import ConfigError
 from marcir.figures.canvas import figure
 from marcir.figures.samples import displayable
@@ -111,7 +111,7 @@ def verdict(overlap: float | None) -> Verdict:
     """
     if overlap is None:
         return UNKNOWN
-    J = fraction("overlap", overlap)
+    J = check_fraction("overlap", overlap)
     if J >= 0.8:
         return MATCH
     return PARTIAL if J > 0 else MISS

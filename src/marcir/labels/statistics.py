@@ -11,7 +11,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from marcir.checks import one_of
+from marcir.checks import check_choice
 from marcir.errors import LabelError
 from marcir.labels.overlap import shared_labels
 from marcir.labels.sets import distinct_sets, multi_hot
@@ -106,7 +106,7 @@ class LabelStatistics:
         >>> statistics.pair_frequency(torch.tensor([[1, 1]]), torch.tensor([[1, 1], [1, 0]]))
         tensor([[1., 3.]])
         """
-        one_of("pair_frequency", kind, PAIR_FREQUENCIES)
+        check_choice("pair_frequency", kind, PAIR_FREQUENCIES)
         formulas: dict[PairFrequency, Callable[[Tensor, Tensor], Tensor]] = {
             "joint": self._joint.of_intersections,
             "pair_mean": self._pair_mean,
@@ -127,7 +127,7 @@ class LabelStatistics:
         >>> statistics.anchor_frequency(torch.tensor([[1, 1], [0, 1]]))
         tensor([2., 1.])
         """
-        one_of("anchor_frequency", kind, ANCHOR_FREQUENCIES)
+        check_choice("anchor_frequency", kind, ANCHOR_FREQUENCIES)
         self._check_width(y)
         y = _floating(y)
         n = self._counts_of_seen.to(y.dtype)  # (L,)

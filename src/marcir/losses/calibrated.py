@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from marcir.checks import finite, fraction, not_negative, positive, switch
+from marcir.checks import check_bool, check_finite, check_fraction, check_not_negative, check_positive
 from marcir.errors import ConfigError
 from marcir.labels.statistics import LabelStatistics
 from marcir.losses.frequencies import TrainingFrequencies
@@ -46,13 +46,13 @@ class CalibratedMARCLoss(PairLoss):
         chunk_size: int | None = None,
     ) -> None:
         super().__init__(chunk_size)
-        self.tau = positive("tau", tau)
-        self.delta = finite("delta", delta)
-        self.gamma = not_negative("gamma", gamma)
-        self.mix = fraction("mix", mix)
-        self.eps = not_negative("eps", eps)
+        self.tau = check_positive("tau", tau)
+        self.delta = check_finite("delta", delta)
+        self.gamma = check_not_negative("gamma", gamma)
+        self.mix = check_fraction("mix", mix)
+        self.eps = check_not_negative("eps", eps)
         self.frequencies: TrainingFrequencies | None = None
-        if switch("plr", plr):
+        if check_bool("plr", plr):
             if statistics is None:
                 raise ConfigError("plr = True needs `statistics`, the LabelStatistics of the training split.")
             self.frequencies = TrainingFrequencies(statistics, "joint", "mean", "count")

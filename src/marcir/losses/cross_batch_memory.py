@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from torch import Tensor
 
-from marcir.checks import whole
+from marcir.checks import check_int
 from marcir.errors import ConfigError
 from marcir.losses.base import MultiLabelLoss
 from marcir.losses.distributed import DistributedLoss
@@ -55,7 +55,7 @@ class CrossBatchMemory(MultiLabelLoss):
         self.loss = loss
         self.num_labels = loss.num_labels
         self.embedding_dim = loss.embedding_dim
-        self.memory = EmbeddingQueue(whole("size", size, 1))
+        self.memory = EmbeddingQueue(check_int("size", size, 1))
 
     def terms(self, comparison: Comparison) -> tuple[Tensor, Tensor]:
         """The loss's own terms, with more comparisons."""

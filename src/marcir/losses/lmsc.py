@@ -5,7 +5,7 @@ import math
 import torch
 from torch import Tensor
 
-from marcir.checks import positive, whole
+from marcir.checks import check_int, check_positive
 from marcir.labels.overlap import shared_labels
 from marcir.losses.inputs import Comparison
 from marcir.losses.memory_bank import EmbeddingQueue
@@ -42,9 +42,9 @@ class LMscLoss(PrototypeLoss):
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__(embedding_dim, num_labels, generator)
-        self.tau = positive("tau", tau)
-        self.beta = positive("beta", beta)
-        self.queue = EmbeddingQueue(whole("queue_size", queue_size, 0))
+        self.tau = check_positive("tau", tau)
+        self.beta = check_positive("beta", beta)
+        self.queue = EmbeddingQueue(check_int("queue_size", queue_size, 0))
 
     def terms(self, comparison: Comparison) -> tuple[Tensor, Tensor]:
         """The sum over labelled images and their number."""

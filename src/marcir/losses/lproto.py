@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from marcir.checks import positive
+from marcir.checks import check_positive
 from marcir.losses.inputs import Comparison
 from marcir.losses.prototypes import PrototypeLoss
 
@@ -30,7 +30,7 @@ class LProtoLoss(PrototypeLoss):
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__(embedding_dim, num_labels, generator)
-        self.tau = positive("tau", tau)
+        self.tau = check_positive("tau", tau)
 
     def terms(self, comparison: Comparison) -> tuple[Tensor, Tensor]:
         """The sum over labelled images and their number."""

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from marcir.checks import finite, positive
+from marcir.checks import check_finite, check_positive
 from marcir.labels.overlap import shared_labels
 from marcir.losses.inputs import Comparison
 from marcir.losses.prototypes import PrototypeLoss, own_rows, similarities_of_others
@@ -33,8 +33,8 @@ class LWithoutRegLoss(PrototypeLoss):
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__(embedding_dim, num_labels, generator)
-        self.tau = positive("tau", tau)
-        self.overlap_power = finite("overlap_power", overlap_power)
+        self.tau = check_positive("tau", tau)
+        self.overlap_power = check_finite("overlap_power", overlap_power)
 
     def terms(self, comparison: Comparison) -> tuple[Tensor, Tensor]:
         """The sum over anchors with any weight, prototypes included, and their number."""

@@ -5,7 +5,7 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor
 
-from marcir.checks import finite, not_negative, one_of, positive, switch
+from marcir.checks import check_bool, check_choice, check_finite, check_not_negative, check_positive
 from marcir.labels.statistics import (
     ANCHOR_FREQUENCIES,
     PAIR_FREQUENCIES,
@@ -61,18 +61,18 @@ class MARCLoss(PairLoss):
         super().__init__(chunk_size)
         self.frequencies = TrainingFrequencies(
             statistics,
-            one_of("pair_frequency", pair_frequency, PAIR_FREQUENCIES),
-            one_of("anchor_frequency", anchor_frequency, ANCHOR_FREQUENCIES),
-            one_of("frequency", frequency, get_args(Frequency)),
+            check_choice("pair_frequency", pair_frequency, PAIR_FREQUENCIES),
+            check_choice("anchor_frequency", anchor_frequency, ANCHOR_FREQUENCIES),
+            check_choice("frequency", frequency, get_args(Frequency)),
         )
         self.num_labels = statistics.num_labels
-        self.tau = positive("tau", tau)
-        self.alpha = finite("alpha", alpha)
-        self.beta = not_negative("beta", beta)
-        self.eps = not_negative("eps", eps)
-        self.plr = switch("plr", plr)
-        self.dts = switch("dts", dts)
-        self.tau_mode = one_of("tau_mode", tau_mode, get_args(TauMode))
+        self.tau = check_positive("tau", tau)
+        self.alpha = check_finite("alpha", alpha)
+        self.beta = check_not_negative("beta", beta)
+        self.eps = check_not_negative("eps", eps)
+        self.plr = check_bool("plr", plr)
+        self.dts = check_bool("dts", dts)
+        self.tau_mode = check_choice("tau_mode", tau_mode, get_args(TauMode))
 
     def pairs(self, sets: LabelSets) -> Pairs:
         """W = c * w, T, one count for each valid label."""

@@ -5,7 +5,7 @@ import math
 import torch
 from torch import Tensor
 
-from marcir.checks import fraction, positive, switch, within
+from marcir.checks import check_bool, check_fraction, check_positive, check_within
 from marcir.labels.statistics import LabelStatistics
 from marcir.losses.calibrated import CalibratedMARCLoss
 from marcir.losses.contrast import MASKED
@@ -72,11 +72,11 @@ class PrototypeMARCLoss(PrototypeLoss):
         super().__init__(embedding_dim, statistics.num_labels, generator)
         self.frequencies = frequencies
         self.pair_loss = CalibratedMARCLoss(None, tau, delta, gamma, mix, chunk_size=chunk_size)
-        self.lam = fraction("lam", lam)
-        self.tau_proto = positive("tau_proto", tau_proto)
-        self.rarity = within("rarity", rarity, -_MOST_RARITY, _MOST_RARITY)
-        self.beta = positive("beta", beta)
-        self.prototype_anchors = switch("prototype_anchors", prototype_anchors)
+        self.lam = check_fraction("lam", lam)
+        self.tau_proto = check_positive("tau_proto", tau_proto)
+        self.rarity = check_within("rarity", rarity, -_MOST_RARITY, _MOST_RARITY)
+        self.beta = check_positive("beta", beta)
+        self.prototype_anchors = check_bool("prototype_anchors", prototype_anchors)
 
     def terms(self, comparison: Comparison) -> tuple[Tensor, Tensor]:
         """The sums and counts of L_pair and L_proto."""

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from marcir.checks import whole
+from marcir.checks import check_int
 from marcir.errors import BatchError
 from marcir.losses.resizable_buffers import ResizableBuffers
 
@@ -20,7 +20,7 @@ class EmbeddingQueue(ResizableBuffers):
 
     def __init__(self, size: int) -> None:
         super().__init__()
-        self.size = whole("size", size, 0)
+        self.size = check_int("size", size, 0)
         # The widths are those of the first batch.
         self.register_buffer("z", torch.empty(0, 0, device="cpu"))
         self.register_buffer("y", torch.empty(0, 0, device="cpu"))

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from marcir.checks import one_of, positive
+from marcir.checks import check_choice, check_positive
 from marcir.losses.base import MultiLabelLoss
 from marcir.losses.inputs import Comparison
 
@@ -31,8 +31,8 @@ class OMLLoss(MultiLabelLoss):
 
     def __init__(self, anneal: float = 0.01, norm: Norm = "batch") -> None:
         super().__init__()
-        self.anneal = positive("anneal", anneal)
-        self.norm = one_of("norm", norm, get_args(Norm))
+        self.anneal = check_positive("anneal", anneal)
+        self.norm = check_choice("norm", norm, get_args(Norm))
 
     def terms(self, comparison: Comparison) -> tuple[Tensor, Tensor]:
         """For each label the sum over its queries of 1 - AP, and their number. (L,), (L,)"""

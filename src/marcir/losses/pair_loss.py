@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from marcir.checks import positive, whole
+from marcir.checks import check_int, check_positive
 from marcir.labels.sets import distinct_sets
 from marcir.losses.base import MultiLabelLoss
 from marcir.losses.contrast import KEPT_ELEMENTS, PairTable, contrast
@@ -32,7 +32,7 @@ class PairLoss(MultiLabelLoss):
 
     def __init__(self, chunk_size: int | None = None) -> None:
         super().__init__()
-        self.chunk_size = None if chunk_size is None else whole("chunk_size", chunk_size, 1)
+        self.chunk_size = None if chunk_size is None else check_int("chunk_size", chunk_size, 1)
 
     @abstractmethod
     def pairs(self, sets: LabelSets) -> Pairs:
@@ -80,7 +80,7 @@ class OneTemperatureLoss(PairLoss):
 
     def __init__(self, tau: float = 0.3, chunk_size: int | None = None) -> None:
         super().__init__(chunk_size)
-        self.tau = positive("tau", tau)
+        self.tau = check_positive("tau", tau)
 
 
 def _block_elements(device: torch.device) -> int:

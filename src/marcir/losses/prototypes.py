@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from marcir.checks import whole
+from marcir.checks import check_int
 from marcir.errors import ConfigError
 from marcir.losses.base import MultiLabelLoss
 from marcir.losses.contrast import MASKED
@@ -22,8 +22,8 @@ class PrototypeLoss(MultiLabelLoss):
 
     def __init__(self, embedding_dim: int, num_labels: int, generator: torch.Generator | None = None) -> None:
         super().__init__()
-        self.num_labels = whole("num_labels", num_labels, 1)
-        self.embedding_dim = whole("embedding_dim", embedding_dim, 1)
+        self.num_labels = check_int("num_labels", num_labels, 1)
+        self.embedding_dim = check_int("embedding_dim", embedding_dim, 1)
         self.prototypes = nn.Parameter(torch.empty(num_labels, embedding_dim, device="cpu"))  # (L, D)
         if not isinstance(generator, torch.Generator | None):
             raise ConfigError(f"generator: expected a torch.Generator, found {type(generator).__name__}.")

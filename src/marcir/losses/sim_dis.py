@@ -5,7 +5,7 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor
 
-from marcir.checks import one_of, positive
+from marcir.checks import check_choice, check_positive
 from marcir.losses.pair_loss import PairLoss
 from marcir.losses.pairs import LabelSets, Pairs, anchor_mean, has_positives
 
@@ -28,8 +28,8 @@ class SimDisLoss(PairLoss):
         self, tau: float = 0.3, placement: Placement = "outside", chunk_size: int | None = None
     ) -> None:
         super().__init__(chunk_size)
-        self.tau = positive("tau", tau)
-        self.placement = one_of("placement", placement, get_args(Placement))
+        self.tau = check_positive("tau", tau)
+        self.placement = check_choice("placement", placement, get_args(Placement))
 
     def pairs(self, sets: LabelSets) -> Pairs:
         """W_ip = g_ip / |P(i)|, T = tau; `inside`: W_ip = 1 / |P(i)| and a constant."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from marcir.checks import seed_number
+from marcir.checks import check_seed
 from marcir.errors import DataError
 from marcir.metrics.scores import Scores
 
@@ -148,7 +148,7 @@ def _randomisation_p(sums: np.ndarray, seed: int) -> float:
 
 def _draws(groups: int, seed: int) -> Iterator[tuple[np.random.Generator, int]]:
     """How many resamples to draw at a time, with memory bounded."""
-    rng = np.random.default_rng(seed_number(seed))
+    rng = np.random.default_rng(check_seed(seed))
     step = max(1, _DRAWN // groups)
     for start in range(0, RESAMPLES, step):
         yield rng, min(step, RESAMPLES - start)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from marcir.catalog import METRICS, resolve
-from marcir.checks import seed_number, whole
+from marcir.checks import check_int, check_seed
 from marcir.errors import BatchError, LabelError
 from marcir.labels.sets import multi_hot
 from marcir.metrics import references
@@ -66,7 +66,7 @@ def retrieval_scores(
         _check_rows("gallery embeddings", len(g), len(given.y_gallery))
         if g.shape[1] != z.shape[1]:
             raise BatchError(f"embeddings have {z.shape[1]} values, those of the gallery {g.shape[1]}.")
-    pairs = PAIRS if chunk_pairs is None else whole("chunk_pairs", chunk_pairs, 1)
+    pairs = PAIRS if chunk_pairs is None else check_int("chunk_pairs", chunk_pairs, 1)
     chosen = Variants.of(variants)
     values, by_label = ColumnValues(columns(), len(z)), LabelPrecision(given.y.shape[1])
     left_out = torch.arange(len(z)) if given.leave_one_out else None
@@ -96,7 +96,7 @@ def chance_scores(
     >>> 0.2 < scores["mAP(sim)@5000"] < 0.35
     True
     """
-    return references.chance(*_judged(labels, gallery_labels, variants), seed_number(seed))
+    return references.chance(*_judged(labels, gallery_labels, variants), check_seed(seed))
 
 
 def oracle_scores(

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Literal, get_args
 
-from marcir.checks import one_of
+from marcir.checks import check_choice
 from marcir.errors import ConfigError, did_you_mean
 
 Ideal = Literal["gallery", "retrieved"]
@@ -29,7 +29,7 @@ class Variants:
 
     def __post_init__(self) -> None:
         for name, known in (("ideal", Ideal), ("wap", WeightedPrecision), ("ap", AveragePrecision)):
-            one_of(name, getattr(self, name), get_args(known))
+            check_choice(name, getattr(self, name), get_args(known))
 
     @classmethod
     def of(cls, chosen: "Mapping[str, str] | Variants | None") -> "Variants":

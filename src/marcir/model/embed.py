@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from marcir.checks import whole
+from marcir.checks import check_int
 from marcir.data.archive import image_files
 from marcir.data.images import SUFFIXES, read_image
 from marcir.data.reading import in_batches, read_batches
@@ -73,7 +73,7 @@ def embed_files(
 ) -> tuple[Embeddings, dict[str, str]]:
     """Embed image files; broken ones are refused, or left out and returned (`skip`)."""
     check_on_broken(on_broken)
-    whole("batch_size", batch_size, 1)
+    check_int("batch_size", batch_size, 1)
     broken: dict[str, str] = {}
 
     def read(item: tuple[str, Path]) -> tuple[str, np.ndarray | BrokenImageError]:

@@ -11,7 +11,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
 
-from marcir.checks import whole
+from marcir.checks import check_int
 from marcir.data.images import Form, read_image
 from marcir.data.reading import read_batches
 from marcir.data.resize import prepared, to_square
@@ -67,7 +67,7 @@ class Model:
         """
         if isinstance(images, str | Path) or _is_picture(images) or getattr(images, "ndim", 4) != 4:
             raise ConfigError("embed: expected a list of images, found one. Write embed([image]).")
-        whole("batch_size", batch_size, 1)
+        check_int("batch_size", batch_size, 1)
         squares = read_batches(enumerate(images), self._read, batch_size, batches_ahead(self.device))
         vectors = [vectors for _, vectors in self.embed_batches((None, batch) for batch in squares)]
         return np.concatenate(vectors) if vectors else np.zeros((0, self.dim), np.float32)

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from marcir.checks import one_of, whole
+from marcir.checks import check_choice, check_int
 from marcir.config import MOST_NUMBERS, MOST_PIXELS
 
 
@@ -70,11 +70,11 @@ def checked_config(content: Any) -> ModelConfig:
     values = {each.name: content[each.name] for each in fields(ModelConfig)}
     headless = values["embedding"] == "backbone"  # then there may be no head, and its length is 0
     for name, largest in _LARGEST.items():
-        whole(name, values[name], 0 if name == "dim" and headless else 1, largest)
+        check_int(name, values[name], 0 if name == "dim" and headless else 1, largest)
     for name in ("marcir", "backbone", "dataset", "label_checksum", "split_checksum"):
         _need(name, isinstance(values[name], str), "a text")
-    one_of("dtype", str(values["dtype"]), _DTYPES)
-    one_of("embedding", str(values["embedding"]), _EMBEDDINGS)
+    check_choice("dtype", str(values["dtype"]), _DTYPES)
+    check_choice("embedding", str(values["embedding"]), _EMBEDDINGS)
     loss = values["loss"]
     _need("loss", isinstance(loss, dict) and isinstance(loss.get("name"), str), "a loss with its name")
     for name in ("mean", "std", "labels", "training_counts"):

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from marcir.checks import seed_number, whole
+from marcir.checks import check_int, check_seed
 from marcir.scenes.canvas import SCENE_LABELS as SCENE_LABELS
 from marcir.scenes.canvas import Canvas
 from marcir.scenes.kinds import KINDS
@@ -56,9 +56,9 @@ def draw_scene(seed: int, index: int, size: int) -> tuple[NDArray[np.uint8], fro
     >>> image.shape, image.dtype, labels <= set(SCENE_LABELS)
     ((64, 64, 3), dtype('uint8'), True)
     """
-    seed_number(seed)
-    whole("index", index, 0)
-    whole("size", size, SIZES[0], SIZES[-1])
+    check_seed(seed)
+    check_int("index", index, 0)
+    check_int("size", size, SIZES[0], SIZES[-1])
     rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(index,)))
     weights = np.array([weight for _, weight in KINDS])
     kind = KINDS[rng.choice(len(KINDS), p=weights / weights.sum())][0]

@@ -25,7 +25,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from types import ModuleType
 
-from marcir.checks import seed_number, whole
+from marcir.checks import check_int, check_seed
 from marcir.errors import ConfigError, DataError, needs
 from marcir.files import atomic_write
 from marcir.processes import describe_exit
@@ -62,13 +62,13 @@ def write_scenes(out: str | Path, images: int, size: int, seed: int, workers: in
         ConfigError: For numbers out of range, and for a folder that holds anything else.
     """
     about = {
-        "images": whole("images", images, 1, _MOST),
-        "size": whole("size", size, SIZES[0], SIZES[-1]),
-        "seed": seed_number(seed),
+        "images": check_int("images", images, 1, _MOST),
+        "size": check_int("size", size, SIZES[0], SIZES[-1]),
+        "seed": check_seed(seed),
         "version": VERSION,
     }
     if workers is not None:
-        whole("workers", workers, 1)
+        check_int("workers", workers, 1)
     out = Path(out)
     if _is_complete(out, about):
         return
@@ -126,7 +126,7 @@ def read_about(path: Path) -> dict[str, int]:
     """
     try:
         about = json.loads(path.read_text("utf-8"))
-        return {name: whole(name, about[name], 0) for name in ("images", "size", "seed", "version")}
+        return {name: check_int(name, about[name], 0) for name in ("images", "size", "seed", "version")}
     except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
         raise ConfigError(
             f"{path}: not the sign of an archive of scenes ({error}). Choose another folder, or remove it."

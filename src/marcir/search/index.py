@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from marcir.checks import whole
+from marcir.checks import check_int
 from marcir.config import TrainConfig, fitting_batch
 from marcir.data.images import decode_image, read_content
 from marcir.data.label_csv import path_below, read_label_table
@@ -131,7 +131,7 @@ def index(
         KeyboardInterrupt: After Ctrl-C, when all that was embedded is in the store.
     """
     _refuse_inside(store, images)
-    whole("batch_size", batch_size, 1)
+    check_int("batch_size", batch_size, 1)
     ids, paths = images_of_folder(images)
     known = _Known.read(labels, metadata, Path(images), set(ids))
     loaded, files = _model_of(model, store, paths, device)

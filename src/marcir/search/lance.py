@@ -16,7 +16,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 
-from marcir.checks import whole
+from marcir.checks import check_int
 from marcir.errors import StoreError, UnusableStoreError, needs
 from marcir.search.label_index import unknown_label
 from marcir.search.lance_io import (
@@ -185,7 +185,7 @@ class LanceStore:
         matrix = self.matrix
         if matrix is not None:
             return matrix.search(queries, k, where, offset)
-        most = end = whole("offset", offset, 0) + whole("k", k, 1)
+        most = end = check_int("offset", offset, 0) + check_int("k", k, 1)
         if self.resident:  # a deeper search may find others: pages of one answer are cut from equal ones
             most = math.ceil(end / PAGED) * PAGED
         most = min(most, max(1, self.count()))

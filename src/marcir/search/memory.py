@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from marcir.checks import whole
+from marcir.checks import check_int
 from marcir.errors import StoreError
 from marcir.search.label_index import LabelIndex
 from marcir.search.missing import missing
@@ -32,8 +32,8 @@ class VectorMatrix:
 
     def search(self, queries: np.ndarray, k: int, where: Filter | None, offset: int = 0) -> list[list[Hit]]:
         """The k most similar rows to each query, after the first `offset`. (Q, D)"""
-        whole("k", k, 1)
-        whole("offset", offset, 0)
+        check_int("k", k, 1)
+        check_int("offset", offset, 0)
         least = None if where is None else where.min_similarity
         found = best(self.vectors, queries, offset + k, self.allowed(where), least)
         return [
@@ -179,7 +179,7 @@ def drawn(rows: np.ndarray, count: int, seed: int) -> np.ndarray:
     >>> drawn(np.array([3, 5, 7]), 2, seed=0)
     array([7, 3])
     """
-    whole("count", count, 1)
-    order = np.random.default_rng(whole("seed", seed, 0)).permutation(len(rows))
+    check_int("count", count, 1)
+    order = np.random.default_rng(check_int("seed", seed, 0)).permutation(len(rows))
     chosen: np.ndarray = rows[order[:count]]
     return chosen

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from marcir.checks import finite
+from marcir.checks import check_finite
 from marcir.errors import ConfigError, StoreError
 
 # How far from 1 the length of a unit vector may be.
@@ -65,7 +65,10 @@ class Filter:
     without: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.min_similarity is not None and not -1 <= finite("min_similarity", self.min_similarity) <= 1:
+        if (
+            self.min_similarity is not None
+            and not -1 <= check_finite("min_similarity", self.min_similarity) <= 1
+        ):
             raise ConfigError(
                 f"min_similarity = {self.min_similarity}: must lie between -1 and 1, as every cosine does."
             )

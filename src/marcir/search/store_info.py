@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from marcir.checks import whole
+from marcir.checks import check_int
 from marcir.errors import StoreError
 from marcir.search.lance import LanceStore
 
@@ -65,7 +65,7 @@ def check_recall(uri: str | Path, k: int = 10, queries: int = 100, seed: int = 0
     Raises:
         StoreError: For a store without images, and where the vectors are too many for exact search.
     """
-    whole("k", k, 1)
+    check_int("k", k, 1)
     exact, approximate = LanceStore(uri), LanceStore(uri, approximate=True)
     matrix = exact.matrix
     if matrix is None:

@@ -11,7 +11,7 @@ import numpy as np
 from torch import Tensor
 
 import marcir
-from marcir.checks import seed_number
+from marcir.checks import check_seed
 from marcir.data.labelled import LabelledEmbeddings as LabelledEmbeddings
 from marcir.data.labelled import same_labels
 from marcir.files import atomic_write
@@ -132,7 +132,7 @@ def evaluate_embeddings(
         untrained: Vectors of the queries before training, for one more row.
         seed: Of the random rankings and of the bootstrap.
     """
-    seed_number(seed)
+    check_seed(seed)
     name = " ".join(name.split())
     if name.lower() in ("chance", "oracle", *([] if untrained is None else ["untrained"])):
         name += " (model)"  # two rows must not have one name

@@ -7,7 +7,7 @@ from pathlib import Path, PurePath
 import numpy as np
 import torch
 
-from marcir.checks import seed_number, whole
+from marcir.checks import check_seed, check_int
 from marcir.data.images import SUFFIXES, read_image
 from marcir.data.labelled import LabelledEmbeddings, same_labels
 from marcir.errors import DataError, did_you_mean
@@ -76,7 +76,7 @@ def draw_hits(
         hits: Hits of each.
         seed: Draws the queries.
     """
-    whole("rows", rows, 1), whole("hits", hits, 1)
+    check_int("rows", rows, 1), check_int("hits", hits, 1)
     queries, gallery = same_labels(queries, gallery)
     files = _Files(Path(images))
     position_of = {image: position for position, image in enumerate(queries.embeddings.ids)}
@@ -84,7 +84,7 @@ def draw_hits(
         if image not in position_of:
             hint = did_you_mean(image, list(position_of)[:2000])
             raise DataError(f"--query '{image}' is none of the embeddings' ids. {hint[:300]}")
-    generator = torch.Generator().manual_seed(seed_number(seed))
+    generator = torch.Generator().manual_seed(check_seed(seed))
     drawn = torch.randperm(len(position_of), generator=generator, device="cpu")[:rows].tolist()
     positions = [position_of[image] for image in chosen] or drawn
     draw_retrieval_sheet([_row(queries, gallery, position, hits, files) for position in positions], out)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import numpy as np
 from torch.utils.data import Sampler
 
-from marcir.checks import seed_number, whole
+from marcir.checks import check_int, check_seed
 from marcir.errors import ConfigError
 
 
@@ -26,11 +26,11 @@ class JoinedBatches(Sampler[list[int]], ABC):
 
     def __init__(self, num_images: int, batch_size: int, *, seed: int, rank: int, processes: int) -> None:
         super().__init__()
-        self.num_images = whole("num_images", num_images, least=0)
-        self.batch_size = whole("batch_size", batch_size, least=1)
-        self.seed = seed_number(seed)
-        self.processes = whole("processes", processes, least=1)
-        self.rank = whole("rank", rank, least=0)
+        self.num_images = check_int("num_images", num_images, least=0)
+        self.batch_size = check_int("batch_size", batch_size, least=1)
+        self.seed = check_seed(seed)
+        self.processes = check_int("processes", processes, least=1)
+        self.rank = check_int("rank", rank, least=0)
         self.epoch = 0
         if rank >= processes:
             raise ConfigError(f"rank = {rank}: must be below the number of processes, {processes}.")
@@ -46,7 +46,7 @@ class JoinedBatches(Sampler[list[int]], ABC):
 
     def set_epoch(self, epoch: int) -> None:
         """Choose the epoch that the next iteration draws; it is 0 at first, and does not move by itself."""
-        self.epoch = whole("epoch", epoch, least=0)
+        self.epoch = check_int("epoch", epoch, least=0)
 
     def __len__(self) -> int:
         return self.num_images // self.batch_size

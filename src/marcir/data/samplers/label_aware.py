@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 from torch import Tensor
 
-from marcir.checks import whole
+from marcir.checks import check_int
 from marcir.data.samplers.joined import JoinedBatches
 from marcir.labels.sets import multi_hot
 
@@ -57,7 +57,7 @@ class LabelAwareBatches(JoinedBatches):
     ) -> None:
         y = multi_hot(labels, "labels").cpu().numpy()
         super().__init__(len(y), batch_size, seed=seed, rank=rank, processes=processes)
-        self.minimum = whole("minimum", minimum, least=1)
+        self.minimum = check_int("minimum", minimum, least=1)
         self._labels_of: list[list[int]] = [[] for _ in range(y.shape[0])]
         self._images_of: list[list[int]] = [[] for _ in range(y.shape[1])]
         for image, label in zip(*(part.tolist() for part in y.nonzero()), strict=True):

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from marcir.checks import switch
+from marcir.checks import check_bool
 from marcir.data.samplers.joined import JoinedBatches
 from marcir.errors import ConfigError
 
@@ -42,7 +42,7 @@ class ShuffledBatches(JoinedBatches):
         drop_last: bool = True,
     ) -> None:
         super().__init__(num_images, batch_size, seed=seed, rank=rank, processes=processes)
-        self.drop_last = switch("drop_last", drop_last)
+        self.drop_last = check_bool("drop_last", drop_last)
         last = num_images % batch_size
         if not drop_last and 0 < last < processes:
             raise ConfigError(
