@@ -7,7 +7,7 @@ from pathlib import Path, PurePath
 import numpy as np
 import torch
 
-from marcir.checks import check_seed, check_int
+from marcir.checks import check_int, check_seed
 from marcir.data.images import SUFFIXES, read_image
 from marcir.data.labelled import LabelledEmbeddings, same_labels
 from marcir.errors import DataError, did_you_mean
