@@ -15,9 +15,10 @@ from pathlib import Path
 
 import torch
 
+from marcir.data.archive import open_archive
 from marcir.data.augment import Augmentation
 from marcir.data.dataset import ImageFiles, PackedImages
-from marcir.data.opening import MARGIN, open_archive
+from marcir.data.resize import packed_size
 from marcir.torchvision_shim import timm
 
 GOAL = 660
@@ -41,8 +42,8 @@ def main() -> None:
     arguments = parser.parse_args()
     if not ROOT.is_dir():
         sys.exit(f"{ROOT} is missing: set MARCIR_SHARED to the folder that holds data/.")
-    archive, _ = open_archive("ucm", ROOT)
-    side = round(MARGIN * arguments.size)
+    archive = open_archive("ucm", ROOT)
+    side = packed_size(arguments.size)
     start = time.perf_counter()
     packed = PackedImages(archive, side)
     print(f"packed {len(archive)} images at {side} px: {time.perf_counter() - start:.1f} s (0: warm cache)")

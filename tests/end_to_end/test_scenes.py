@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from marcir.config import DataConfig, EncoderConfig
+from marcir.data.archive import open_archive
 from marcir.data.dataset import open_images
-from marcir.data.opening import open_archive
 from marcir.data.split import draw_split
 from marcir.labels import LabelStatistics
 from marcir.metrics.retrieval_scores import chance_scores, retrieval_scores
@@ -19,7 +19,7 @@ from marcir.training.task import Task, image_size
 @pytest.mark.slow
 def test_random_weights_are_hardly_above_chance(tmp_path: Path, own_cache: Path) -> None:
     write_scenes(tmp_path / "scenes", 600, 64, 0)
-    archive, _ = open_archive("manifest", tmp_path / "scenes")
+    archive = open_archive("manifest", tmp_path / "scenes")
     size = image_size(DataConfig(name="scenes"))
     split = draw_split(archive, 0, sizes=(200, 0, 400))
     train = split.positions(archive, "train")

@@ -18,7 +18,7 @@ from scipy.stats import ttest_ind
 
 from marcir.catalog import LOSSES, METRICS
 from marcir.cli import main
-from marcir.data.opening import open_archive
+from marcir.data.archive import open_archive
 from marcir.data.split import draw_split
 from marcir.errors import DataError
 from marcir.experiments.record import COMPARISON, Record, Results
@@ -532,7 +532,7 @@ def test_every_figure_is_rendered(results: Results, tmp_path: Path) -> None:
 
 def made_on(scenes: Path, folder: Path) -> Results:
     """Runs on the generated scenes, whose folder is there."""
-    archive, _ = open_archive("manifest", scenes)
+    archive = open_archive("manifest", scenes)
     results, split = Results(folder), draw_split(archive, 0)
     split.save(results.split_file("manifest"))
     places = [position for part in ("validation", "test") for position in split.positions(archive, part)]

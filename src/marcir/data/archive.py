@@ -10,8 +10,10 @@ from pathlib import Path
 import numpy as np
 from torch import Tensor
 
+from marcir.catalog import create_reader
 from marcir.data.images import read_image
-from marcir.errors import DataError
+from marcir.errors import ConfigError, DataError
+from marcir.files import cache_folder
 from marcir.labels import LabelVocabulary
 
 
@@ -22,10 +24,11 @@ class Archive:
     Attributes:
         name: The dataset's name.
         root: The folder that was read.
-        ids: One id an image: its name in a published dataset, its path in your own.
+        ids: One id per image: its name in a published dataset, its path in your own.
         paths: The image files.
         labels: Multi-hot labels, bool. (N, L)
         vocabulary: The names of the labels.
+        split_sizes: Published sizes of the training, validation and test parts of a complete archive.
     """
 
     name: str
@@ -34,6 +37,7 @@ class Archive:
     paths: tuple[Path, ...]
     labels: Tensor
     vocabulary: LabelVocabulary
+    split_sizes: tuple[int, int, int] | None = None
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -59,6 +63,7 @@ class Archive:
             ids=tuple(self.ids[position] for position in left),
             paths=tuple(self.paths[position] for position in left),
             labels=self.labels[left],
+            split_sizes=None,
         )
 
     @cached_property
@@ -78,6 +83,32 @@ class Archive:
         for position in order:
             digest.update(_bytes(self.ids[position]) + b"\0" + table[position].tobytes())
         return digest.hexdigest()
+
+
+def open_archive(dataset: str, root: str | Path | None, labels: str | Path | None = None) -> Archive:
+    """Read an archive by the name of its dataset; only `scenes` has a folder of its own.
+
+    Args:
+        dataset: The dataset's name.
+        root: The archive's folder.
+        labels: A label table elsewhere than in the folder.
+
+    Raises:
+        ConfigError: For an unknown dataset, or one without a folder.
+        DataError: Where the folder holds something else, or no images.
+    """
+    reader = create_reader(dataset)
+    if root is None:
+        if dataset != "scenes":
+            raise ConfigError(f"dataset '{dataset}' needs --root, the folder with: {reader.LAYOUT}.")
+        root = cache_folder() / "scenes"
+    root = Path(root)
+    if dataset != "scenes" and not root.is_dir():
+        raise DataError(f"{dataset}: root={root} is not a folder. Expected there: {reader.LAYOUT}.")
+    archive = reader.read(root, labels)
+    if not len(archive):
+        raise DataError(f"{dataset}: the label table of {root} names no images.")
+    return archive
 
 
 def _bytes(name: str) -> bytes:

@@ -7,6 +7,15 @@ from torch import Tensor
 _LARGEST = {torch.uint8: 255, torch.uint16: 65535}
 
 
+def packed_size(size: int) -> int:
+    """Side of stored images for a network that sees `size`: crops are taken from a quarter more.
+
+    >>> packed_size(224)
+    280
+    """
+    return round(1.25 * size)
+
+
 def to_square(image: np.ndarray, size: int) -> np.ndarray:
     """Resize an image to a square, smoothed where it shrinks; keeps dtype and bands. (H, W, C) -> (S, S, C)
 

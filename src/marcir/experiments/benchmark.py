@@ -11,7 +11,6 @@ from marcir.checks import check_int
 from marcir.config import Config, fitting_batch
 from marcir.data.split import Split
 from marcir.errors import ConfigError, DataError
-from marcir.experiments.archive import trained_archive
 from marcir.experiments.inspect import split as draw_split_file
 from marcir.experiments.perform import failed, planned
 from marcir.experiments.plan import PLACES, Plan, Run, read_plan
@@ -23,6 +22,7 @@ from marcir.training.loop import SELECTED_BY
 from marcir.training.precision import decide_precision
 from marcir.training.reporter import duration
 from marcir.training.run_folder import DATA_PLACES, ModelFolder, first_difference
+from marcir.training.task import trained_archive
 from marcir.training.train import effective
 from marcir.types import Embeddings
 

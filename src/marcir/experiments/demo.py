@@ -9,9 +9,8 @@ from pathlib import Path
 
 from marcir.checks import check_int, check_seed
 from marcir.config import Config, LossConfig
-from marcir.data.archive import Archive
+from marcir.data.archive import Archive, open_archive
 from marcir.data.labelled import LabelledEmbeddings
-from marcir.data.opening import open_archive
 from marcir.data.split import Split
 from marcir.errors import TrainingError
 from marcir.experiments.benchmark import perform_runs
@@ -122,13 +121,13 @@ def _train(archive: Path, results: Results, epochs: int, seed: int) -> None:
 
 def _batch(archive: Path) -> int:
     """A batch that the training images of a small archive fill some times."""
-    opened, _ = open_archive("scenes", archive)
+    opened = open_archive("scenes", archive)
     return min(128, len(opened) // 10)
 
 
 def _test_images(archive: Path, results: Results) -> tuple[Archive, list[int]]:
     """Images that the models have not seen: the archive, and where they stand in it."""
-    opened, _ = open_archive("scenes", archive)
+    opened = open_archive("scenes", archive)
     split = Split.load(results.split_file("scenes"), opened)
     return opened, split.positions(opened, "test")
 

@@ -11,13 +11,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from marcir.catalog import create_reader
 from marcir.checks import check_choice, check_int, check_seed
-from marcir.data.archive import Archive
+from marcir.data.archive import Archive, open_archive
 from marcir.data.augment import Augmentation
 from marcir.data.dataset import ImageFiles
 from marcir.data.images import SUFFIXES
 from marcir.data.label_checks import doubtful_names, unnamed_images
-from marcir.data.opening import MARGIN, open_archive
+from marcir.data.resize import packed_size
 from marcir.data.split import Method, Split, draw_split
 from marcir.data.validation import (
     OnBroken,
@@ -109,7 +110,7 @@ def inspect(
     `report` before the heat map is drawn, so that a mistake there hides nothing.
     """
     check_choice("on_broken", on_broken, ("list", "skip"))
-    archive, reader = open_archive(dataset, root, labels)
+    archive, reader = open_archive(dataset, root, labels), create_reader(dataset)
     refuse_replacing(archive, labels, heat_map)
     broken = broken_images(archive)
     counted = without_broken(archive, broken, "skip") if on_broken == "skip" else archive
@@ -151,11 +152,10 @@ def split(
     Returns:
         The split, and the broken images that were left out.
     """
-    archive, reader = open_archive(dataset, root, labels)
+    archive = open_archive(dataset, root, labels)
     refuse_replacing(archive, labels, out)
     archive, broken = leave_out_broken(archive, on_broken)
-    sizes = reader.SPLIT if len(archive) == reader.IMAGES else None
-    drawn = draw_split(archive, seed, method, sizes)
+    drawn = draw_split(archive, seed, method, archive.split_sizes)
     drawn.save(out)
     return drawn, broken
 
@@ -175,9 +175,9 @@ def show(
     for name, value in (("images", images), ("views", views), ("size", size)):
         check_int(f"--{name}", value, 1)
     check_on_broken(on_broken)
-    archive, _ = open_archive(dataset, root, labels)
+    archive = open_archive(dataset, root, labels)
     refuse_replacing(archive, labels, out)
-    source = ImageFiles(archive, round(MARGIN * size))
+    source = ImageFiles(archive, packed_size(size))
     order = torch.randperm(len(archive), generator=torch.Generator().manual_seed(check_seed(seed))).tolist()
     rows: list[list[np.ndarray]] = []
     titles, broken = [], {}

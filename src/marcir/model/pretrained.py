@@ -12,8 +12,7 @@ from torch import Tensor
 
 import marcir
 from marcir.data.images import Form, common_form, read_form, read_image
-from marcir.data.opening import MARGIN
-from marcir.data.resize import prepared, to_square, unit_range
+from marcir.data.resize import packed_size, prepared, to_square, unit_range
 from marcir.errors import BrokenImageError, DataError
 from marcir.model.backbone import Backbone, create_backbone
 from marcir.model.device import choose_device
@@ -54,7 +53,7 @@ def pretrained_model(paths: Sequence[Path], device: str = "auto") -> tuple[Model
         backbone=BACKBONE,
         bands=form.bands,
         size=SIZE,
-        packed_size=round(MARGIN * SIZE),
+        packed_size=packed_size(SIZE),
         dtype=str(form.dtype),
         mean=tuple(encoder.mean.flatten().tolist()),
         std=tuple(encoder.std.flatten().tolist()),

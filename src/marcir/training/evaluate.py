@@ -7,10 +7,9 @@ from pathlib import Path
 from torch import Tensor
 
 from marcir.config import Config, read_yaml
-from marcir.data.archive import Archive
+from marcir.data.archive import Archive, open_archive
 from marcir.data.dataset import ArchiveDataset, open_images
 from marcir.data.labelled import LabelledEmbeddings
-from marcir.data.opening import open_archive
 from marcir.data.split import PARTS, Split
 from marcir.data.validation import OnBroken
 from marcir.errors import ConfigError, DataError, MarcirError, did_you_mean
@@ -72,7 +71,7 @@ def evaluate(
     """
     if part not in (None, "all", *PARTS):
         raise ConfigError(f"--part '{part}': unknown. {did_you_mean(str(part), ['all', *PARTS])}")
-    archive, _ = open_archive(dataset, root, labels)
+    archive = open_archive(dataset, root, labels)
     loaded = pretrained_model(archive.paths, device)[0] if model is None else load_model(model, device)
     images = open_images(archive, loaded.config.packed_size, on_broken)
     _check_form(loaded, images)

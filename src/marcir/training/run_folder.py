@@ -13,7 +13,7 @@ from safetensors.torch import load_file, save
 
 import marcir
 from marcir.config import Config, read_yaml
-from marcir.data.opening import MARGIN
+from marcir.data.resize import packed_size
 from marcir.data.split import Split
 from marcir.errors import ConfigError, TrainingError
 from marcir.figures.history import draw_history
@@ -207,7 +207,7 @@ def model_config(config: Config, task: Task, encoder: Encoder) -> ModelConfig:
         backbone=config.encoder.backbone,
         bands=task.source.bands,
         size=task.size,
-        packed_size=round(MARGIN * task.size),
+        packed_size=packed_size(task.size),
         dtype=str(task.source.dtype),
         mean=tuple(encoder.mean.flatten().tolist()),
         std=tuple(encoder.std.flatten().tolist()),

@@ -1,6 +1,6 @@
 """What a run trains on: archive, split, images and statistics, from its configuration."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -8,10 +8,9 @@ import torch
 from torch import Tensor
 
 from marcir.config import Config, DataConfig, fitting_batch
-from marcir.data.archive import Archive
+from marcir.data.archive import Archive, open_archive
 from marcir.data.dataset import ArchiveDataset, open_images
-from marcir.data.opening import MARGIN, open_archive
-from marcir.data.resize import prepared, unit_range
+from marcir.data.resize import packed_size, prepared, unit_range
 from marcir.data.split import Split, draw_split
 from marcir.errors import ConfigError, LabelError
 from marcir.labels import LabelStatistics
@@ -54,6 +53,15 @@ def image_size(data: DataConfig) -> int:
     return data.size or (SCENES_SIZE if data.name == "scenes" else SIZE)
 
 
+def trained_archive(data: DataConfig) -> tuple[Archive, Mapping[str, str]]:
+    """An archive as training sees it, and the broken images that are left out where they are skipped."""
+    archive = open_archive(data.name, data.root, data.labels)
+    if data.on_broken != "skip":
+        return archive, {}
+    source = open_images(archive, packed_size(image_size(data)), "skip", data.cache == "packed")
+    return source.archive, source.broken
+
+
 def open_task(config: Config, saved_split: Path | None = None) -> Task:
     """Read the archive and split it, or read the split that a run already has.
 
@@ -62,18 +70,15 @@ def open_task(config: Config, saved_split: Path | None = None) -> Task:
         LabelError: For labels with which nothing can be learned.
     """
     data = config.data
-    archive, reader = open_archive(data.name, data.root, data.labels)
-    published = reader.SPLIT if len(archive) == reader.IMAGES else None
     size = image_size(data)
-    source = open_images(archive, round(MARGIN * size), data.on_broken, data.cache == "packed")
-    if len(source.archive) != len(archive):
-        published = None
+    archive = open_archive(data.name, data.root, data.labels)
+    source = open_images(archive, packed_size(size), data.on_broken, data.cache == "packed")
     archive = source.archive
     path = saved_split if saved_split is not None and saved_split.exists() else data.split
     if path is not None:
         split = Split.load(path, archive)
     else:
-        split = draw_split(archive, config.train.seed, data.method, published)
+        split = draw_split(archive, config.train.seed, data.method, archive.split_sizes)
     y = archive.labels[split.positions(archive, "train")]
     _check_labels(archive, y)
     if config.train.batch_size > len(y):

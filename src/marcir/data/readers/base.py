@@ -58,7 +58,8 @@ class DatasetReader(ABC):
     ) -> Archive:
         """An archive with this reader's labels."""
         vocabulary = LabelVocabulary(self.LABELS)
-        return Archive(self.NAME, root, tuple(ids), tuple(paths), vocabulary.encode(rows), vocabulary)
+        sizes = self.SPLIT if len(ids) == self.IMAGES else None
+        return Archive(self.NAME, root, tuple(ids), tuple(paths), vocabulary.encode(rows), vocabulary, sizes)
 
     def need(self, path: Path, root: Path) -> Path:
         """The path, if it exists."""

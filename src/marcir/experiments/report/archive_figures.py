@@ -7,11 +7,9 @@ import numpy as np
 import torch
 
 from marcir.config import Config
-from marcir.data.archive import Archive
-from marcir.data.opening import open_archive
+from marcir.data.archive import Archive, open_archive
 from marcir.data.split import Split
 from marcir.errors import DataError, MarcirError
-from marcir.experiments.archive import trained_archive
 from marcir.experiments.inspect import show
 from marcir.experiments.record import Record, Results
 from marcir.experiments.report.comparison_figures import looked_at, rare_label, vectors_of
@@ -21,6 +19,7 @@ from marcir.experiments.report.runs import Row, Study
 from marcir.figures.retrieval_sheet import SheetHit, SheetRow, draw_retrieval_sheet
 from marcir.files import cache_folder
 from marcir.metrics.ranking import rank
+from marcir.training.task import trained_archive
 
 HITS = 6
 JUDGED_BY = "nDCG@100"  # what tells a middling query
@@ -54,7 +53,7 @@ def _archive(record: Record) -> Archive:
         root = cache_folder() / "scenes"
     if root is None or not Path(root).is_dir():  # generated scenes are not generated for a report
         raise DataError(f"the archive's folder {root} is not there.")
-    return open_archive(name, root, data.get("labels"))[0]
+    return open_archive(name, root, data.get("labels"))
 
 
 def _sheets(study: Study, results: Results, archive: Archive, folder: Path) -> list[Figure]:
