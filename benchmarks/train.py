@@ -31,7 +31,7 @@ from marcir.training.inputs import AugmentedImages, embed_positions
 from marcir.training.loop import Trainer
 from marcir.training.precision import decide_precision
 from marcir.training.reporter import Reporter
-from marcir.training.run_folder import ModelFolder, model_config
+from marcir.training.run_folder import RunFolder, model_config
 from marcir.training.task import open_task
 from marcir.training.train import effective, start_fabric
 
@@ -125,7 +125,7 @@ def main() -> None:
     bare_rate, real_rate = (IMAGES / min(side) for side in zip(*times, strict=True))
     report("embedding packed images", bare_rate, real_rate, 0.9)
     with tempfile.TemporaryDirectory() as folder:
-        ModelFolder(Path(folder) / "run").save_model(encoder, model.config)
+        RunFolder(Path(folder) / "run").save_model(encoder, model.config)
         (Path(folder) / "images").mkdir()
         for path in paths:
             (Path(folder) / "images" / path.name).symlink_to(path.absolute())

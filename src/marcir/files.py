@@ -1,4 +1,4 @@
-"""Where things that can be made again are kept, how files are written, and how changed ones are noticed."""
+"""Cache folder, atomic writes, locks, and fingerprints that tell whether files have changed."""
 
 import hashlib
 import os
@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from marcir.errors import ConfigError, DataError
+from marcir.errors import ConfigError, DataError, needs
 
 _KEPT_SECONDS = 30 * 24 * 3600
 
@@ -58,6 +58,36 @@ def atomic_write(path: Path, durable: bool = True) -> Iterator[Path]:
     finally:
         if temporary is not None:
             temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def folder_lock(folder: Path, purpose: str, wait: bool = True) -> Iterator[None]:
+    """Keep other processes of this machine from doing the same with a folder.
+
+    The lock is a file in the cache: nothing is written into the folder.
+
+    Args:
+        folder: The folder.
+        purpose: What must not be done twice at a time, as part of a file name.
+        wait: Whether to wait until another process is done.
+
+    Raises:
+        BlockingIOError: Where another process is at it, and `wait` is off.
+    """
+    with needs("train"):
+        from filelock import FileLock, Timeout
+    name = hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:24]
+    path = cache_folder() / "locks" / f"{purpose}-{name}.lock"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(path)
+    try:
+        lock.acquire(timeout=-1 if wait else 0)
+    except Timeout:
+        raise BlockingIOError(f"{folder}: another process works on it") from None
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def mark_used(*paths: Path) -> None:

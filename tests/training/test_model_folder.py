@@ -17,7 +17,7 @@ from marcir.config import Config, loss_name
 from marcir.data.split import Split
 from marcir.errors import ConfigError, DataError
 from marcir.training.checkpoint import Checkpoints, Progress
-from marcir.training.run_folder import ModelFolder
+from marcir.training.run_folder import RunFolder
 from training_runs import train
 
 
@@ -36,13 +36,13 @@ def test_a_run_that_is_killed_while_it_claims_its_folder_can_be_started_again(
     task: Any = SimpleNamespace(split=split, source=SimpleNamespace(checksum="checksum"))
     monkeypatch.setattr(Split, "save", killed)
     with pytest.raises(_Killed):
-        ModelFolder(tmp_path).claim(Config(), task)
-    ModelFolder(tmp_path).check(Config())
+        RunFolder(tmp_path).claim(Config(), task)
+    RunFolder(tmp_path).check(Config())
     (tmp_path / "images.sha256").unlink()  # written after the settings
     (tmp_path / "config.yaml").rename(tmp_path / ".config.yaml.0123abcd.part")
-    ModelFolder(tmp_path).check(Config())
+    RunFolder(tmp_path).check(Config())
     (tmp_path / "last" / ".epoch-00001-step-0000000.part").mkdir(parents=True)
-    ModelFolder(tmp_path).sweep()
+    RunFolder(tmp_path).sweep()
     assert [path.name for path in tmp_path.rglob("*")] == ["last"]
 
 

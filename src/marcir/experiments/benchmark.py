@@ -21,7 +21,7 @@ from marcir.text_tables import percent
 from marcir.training.loop import SELECTED_BY
 from marcir.training.precision import decide_precision
 from marcir.training.reporter import duration
-from marcir.training.run_folder import DATA_PLACES, ModelFolder, first_difference
+from marcir.training.run_folder import DATA_PLACES, RunFolder, first_difference
 from marcir.training.task import trained_archive
 from marcir.training.train import effective
 from marcir.types import Embeddings
@@ -175,7 +175,7 @@ def _begun(run: Run, results: Results) -> Config | None:
     found = results.load(run.study, run.name)
     if found is not None and found.done:
         return Config.of(found.config)
-    folder = ModelFolder(results.run_folder(run.study, run.name))
+    folder = RunFolder(results.run_folder(run.study, run.name))
     return folder.settings() if folder.started else None
 
 
@@ -192,7 +192,7 @@ def _is_there(record: Record, results: Results) -> bool:
             return True
         differs = first_difference(Config.of(found.config), wanted, PLACES)
     else:
-        folder = ModelFolder(results.run_folder(record.study, record.name))
+        folder = RunFolder(results.run_folder(record.study, record.name))
         differs = first_difference(folder.settings(), wanted, DATA_PLACES) if folder.started else None
         if differs is None:
             return False

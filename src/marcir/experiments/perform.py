@@ -1,6 +1,5 @@
 """One run of a plan, from its settings to its record."""
 
-import hashlib
 import math
 import os
 import platform
@@ -11,7 +10,6 @@ from importlib.metadata import version
 from pathlib import Path
 
 import torch
-from filelock import FileLock
 
 import marcir
 from marcir.catalog import METRICS
@@ -19,7 +17,7 @@ from marcir.config import Config
 from marcir.errors import ConfigError, MarcirError
 from marcir.experiments.plan import Run, config_hash
 from marcir.experiments.record import COMPARISON, Record, Results
-from marcir.files import cache_folder, reason
+from marcir.files import folder_lock, reason
 from marcir.losses import MultiLabelLoss
 from marcir.metrics.scores import Scores
 from marcir.training.precision import decide_precision
@@ -66,7 +64,7 @@ def perform(record: Record, results: Results, quiet: bool = True) -> Record:
     """
     folder = results.run_folder(record.study, record.name)
     try:
-        with _alone(folder):
+        with folder_lock(folder, "run"):
             found = results.load(record.study, record.name)
             if found is not None and found.done:
                 same = found.config_hash == record.config_hash
@@ -77,13 +75,6 @@ def perform(record: Record, results: Results, quiet: bool = True) -> Record:
         done = failed(record, kind + reason(error))
         results.save_failure(done)
         return done
-
-
-def _alone(folder: Path) -> FileLock:
-    """Keeps other benchmarks with the same results folder out of a run."""
-    locks = cache_folder() / "locks"
-    locks.mkdir(parents=True, exist_ok=True)
-    return FileLock(locks / f"run-{hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:24]}.lock")
 
 
 def _performed(record: Record, results: Results, folder: Path, quiet: bool) -> Record:

@@ -35,7 +35,7 @@ DATA_PLACES = frozenset({"data.root", "data.labels", "data.split"})
 
 
 @dataclass(frozen=True, eq=False)
-class ModelFolder:
+class RunFolder:
     """The files of a run.
 
     Attributes:

@@ -1,6 +1,5 @@
 """Train an encoder on a labelled archive, and leave a model folder."""
 
-import hashlib
 import logging
 import os
 import shlex
@@ -9,19 +8,18 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-from filelock import FileLock, Timeout
 
 from marcir.catalog import loss_options
 from marcir.config import Config
 from marcir.data.split import Split
 from marcir.errors import ConfigError, DataError, DependencyError, LabelError, TrainingError
-from marcir.files import cache_folder
+from marcir.files import folder_lock
 from marcir.losses import MultiLabelLoss
 from marcir.model.backbone import check_weights
 from marcir.model.precision import Precision
@@ -34,7 +32,7 @@ from marcir.training.inputs import AugmentedImages, Examples, FrozenFeatures
 from marcir.training.loop import Trainer
 from marcir.training.precision import decide_precision
 from marcir.training.reporter import Reporter, duration
-from marcir.training.run_folder import ModelFolder, model_config
+from marcir.training.run_folder import RunFolder, model_config
 from marcir.training.task import Task, image_size, open_task
 from marcir.training.tensorboard import Board
 
@@ -89,7 +87,7 @@ def train_run(config: Config, quiet: bool = False) -> Trained | None:
         quiet: Without a word to people, who watch many runs at once.
     """
     config = effective(config)
-    folder = ModelFolder(config.folder)
+    folder = RunFolder(config.folder)
     folder.check(config)
     check_weights(config.encoder.backbone, config.encoder.weights)
     task = _opened(config, folder)
@@ -107,7 +105,7 @@ def train_run(config: Config, quiet: bool = False) -> Trained | None:
         return _train(config, fabric, task, folder, reporter, trainer)
 
 
-def _opened(config: Config, folder: ModelFolder) -> Task:
+def _opened(config: Config, folder: RunFolder) -> Task:
     """The archive of a run; of one that goes on, it must be the one that it began with.
 
     Raises:
@@ -131,7 +129,7 @@ def _opened(config: Config, folder: ModelFolder) -> Task:
 
 
 def _train(
-    config: Config, fabric: "Fabric", task: Task, folder: ModelFolder, reporter: Reporter, trainer: Trainer
+    config: Config, fabric: "Fabric", task: Task, folder: RunFolder, reporter: Reporter, trainer: Trainer
 ) -> Trained | None:
     if fabric.is_global_zero:
         folder.sweep()
@@ -159,23 +157,21 @@ def _train(
     return Trained(config, task.split, trainer.progress, tested, trainer.loss)
 
 
-def _only_run(folder: Path) -> FileLock:
-    """Keep a second process out of the run's folder as long as the lock lives.
+@contextmanager
+def _only_run(folder: Path) -> Iterator[None]:
+    """Keep a second process from training in the run's folder.
 
     Raises:
         ConfigError: Where another process is training there.
     """
-    locks = cache_folder() / "locks"
-    locks.mkdir(parents=True, exist_ok=True)
-    name = hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:24]
-    lock = FileLock(locks / f"{name}.lock")
-    try:
-        lock.acquire(timeout=0)
-    except Timeout:
-        raise ConfigError(
-            f"{folder}: another process is training there. Wait for it, or use another --run."
-        ) from None
-    return lock
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(folder_lock(folder, "train", wait=False))
+        except BlockingIOError:
+            raise ConfigError(
+                f"{folder}: another process is training there. Wait for it, or use another --run."
+            ) from None
+        yield
 
 
 def effective(config: Config) -> Config:
@@ -251,9 +247,7 @@ def _check_same_precision(fabric: "Fabric", config: Config) -> None:
         )
 
 
-def _trainer(
-    config: Config, fabric: "Fabric", task: Task, folder: ModelFolder, reporter: Reporter
-) -> Trainer:
+def _trainer(config: Config, fabric: "Fabric", task: Task, folder: RunFolder, reporter: Reporter) -> Trainer:
     encoder = build_encoder(config.encoder, task, config.train.seed).to(fabric.device)
     loss = build_loss(config, task)
     examples: Examples
