@@ -44,7 +44,7 @@ def test_every_document_is_a_page_of_the_menu(site: Path) -> None:
         path.relative_to(ROOT / "docs").with_suffix(".html") for path in (ROOT / "docs").rglob("*.md")
     ]
     home = (site / "index.html").read_text("utf-8")
-    assert not [page for page in documents if f'href="docs/{page}"' not in home]
+    assert not [page for page in documents if f'href="./docs/{page}"' not in home]
 
 
 def test_every_link_of_every_page_leads_to_a_file_and_an_anchor_of_the_site(site: Path) -> None:
