@@ -9,6 +9,12 @@ from markdown.postprocessors import Postprocessor
 
 _FORMULA = re.compile(r'<(span|div) class="arithmatex">\\[(\[](.*?)\\[)\]]</\1>', re.DOTALL)
 
+# Spaces as TeX sets them: none around the bars of |y|, a thin one after a function without brackets.
+_SPACES = (
+    (re.compile(r"<mo>&#x0007C;</mo>"), '<mo lspace="0" rspace="0" stretchy="false">&#x0007C;</mo>'),
+    (re.compile(r"(<mi>(?:log|exp)</mi>)(?!<mo stretchy)"), r'\1<mspace width="0.17em"></mspace>'),
+)
+
 
 class FormulasToMathML(Postprocessor):
     """Replaces what `pymdownx.arithmatex` has marked as LaTeX."""
@@ -21,7 +27,10 @@ class FormulasToMathML(Postprocessor):
 def _mathml(found: re.Match[str]) -> str:
     kind, latex = found.groups()
     display = "block" if kind == "div" else "inline"
-    return f'<{kind} class="formula">{convert(html.unescape(latex), display=display)}</{kind}>'
+    mathml = convert(html.unescape(latex), display=display)
+    for pattern, spaced in _SPACES:
+        mathml = pattern.sub(spaced, mathml)
+    return f'<{kind} class="formula">{mathml}</{kind}>'
 
 
 class MathMLExtension(Extension):
