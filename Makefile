@@ -48,7 +48,7 @@ $(INSTALLED): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[all]'
 	touch $@
 
-# The pretended S3 of one test, in an environment of its own: it needs older packages than we do.
+# The fake S3 server of one test, in an environment of its own: it needs older packages than we do.
 s3-server: .venv-s3/.installed
 
 .venv-s3/.installed: tests/search/s3-requirements.txt
@@ -56,7 +56,7 @@ s3-server: .venv-s3/.installed
 	.venv-s3/bin/python -m pip install --quiet --requirement tests/search/s3-requirements.txt
 	touch $@
 
-# What the tests of the page look for barriers with; they also need chromium.
+# Accessibility checks of the page; they also need chromium.
 page-tools: .page-tools/node_modules/axe-core/axe.min.js
 
 .page-tools/node_modules/axe-core/axe.min.js:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+import marcir
 from marcir.catalog import LOSSES, loss_options
 from marcir.cli import main
 from marcir.serve.settings import Settings
@@ -246,6 +247,16 @@ def test_the_guides_have_blocks_to_run() -> None:
     assert port is not None
     assert f"A=$(cat x y) marcir serve --store s   --port {port[1]} & served=$!" in script
     assert f"curl localhost:{port[1]}/health" in script
+
+
+def test_package_changelog_and_citation_have_one_version_and_date() -> None:
+    changelog = re.search(r"^## (\S+) - (\S+)$", (ROOT / "CHANGELOG.md").read_text("utf-8"), re.M)
+    citation = (ROOT / "CITATION.cff").read_text("utf-8")
+    cited = re.search(r"^version: (\S+)\ndate-released: (\S+)$", citation, re.M)
+    assert changelog is not None
+    assert cited is not None
+    assert changelog.groups() == cited.groups()
+    assert changelog[1] == marcir.__version__
 
 
 def test_installs_and_make_targets_that_the_readme_names_exist() -> None:
