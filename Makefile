@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-.PHONY: demo test test-slow lint format check install s3-server page-tools clean
+.PHONY: demo test test-slow lint docs format check install s3-server page-tools clean
 
 demo: $(INSTALLED)
 	$(BIN)/marcir demo $(DEMO)
@@ -25,7 +25,16 @@ lint: $(INSTALLED)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-check: lint test test-slow
+# The documentation site, in site/. A dead link or anchor fails it. Links of docs/ lead to files beside it, so
+# these are copied with it.
+docs: $(INSTALLED)
+	rm -rf .site-source site
+	mkdir --parents .site-source/records
+	cp --recursive README.md CHANGELOG.md CONTRIBUTING.md CITATION.cff LICENSE configs docs .site-source
+	cp records/README.md .site-source/records
+	PYTHONPATH=tools NO_COLOR=1 $(BIN)/zensical build --clean --strict
+
+check: lint docs test test-slow
 
 format: $(INSTALLED)
 	$(BIN)/ruff format .
@@ -39,7 +48,7 @@ $(INSTALLED): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[all]'
 	touch $@
 
-# The pretended S3 of one test, in an environment of its own: it needs older packages than we do.
+# The fake S3 server of one test, in an environment of its own: it needs older packages than we do.
 s3-server: .venv-s3/.installed
 
 .venv-s3/.installed: tests/search/s3-requirements.txt
@@ -47,11 +56,11 @@ s3-server: .venv-s3/.installed
 	.venv-s3/bin/python -m pip install --quiet --requirement tests/search/s3-requirements.txt
 	touch $@
 
-# What the tests of the page look for barriers with; they also need chromium.
+# Accessibility checks of the page; they also need chromium.
 page-tools: .page-tools/node_modules/axe-core/axe.min.js
 
 .page-tools/node_modules/axe-core/axe.min.js:
 	npm install --silent --no-audit --no-fund --no-save --prefix .page-tools axe-core@4.14.0
 
 clean:
-	rm -rf $(VENV) .venv-s3 .page-tools .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache dist
+	rm -rf $(VENV) .venv-s3 .page-tools .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .site-source site dist

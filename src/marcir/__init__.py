@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from marcir.search.queries import open_store as open_store
     from marcir.search.records import Filter as Filter
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 # Resolved on first use: `marcir --help` must not wait for torch.
 _PUBLIC = {

@@ -5,10 +5,10 @@
     +-- BatchError       (ValueError)    tensors handed to a loss or a metric
     +-- LabelError       (ValueError)    label names, label tables, label statistics
     +-- DataError        (ValueError)    an archive's folders, tables and splits
-    |   +-- BrokenImageError                  a file that cannot be read as an image
+    |   +-- BrokenImageError             a file that cannot be read as an image
     +-- StoreError       (ValueError)    a store of embeddings, and what it is asked
-    |   +-- MissingImageError                 an id that is not in the store
-    |   +-- UnusableStoreError                a store that cannot be read or written
+    |   +-- MissingImageError            an id that is not in the store
+    |   +-- UnusableStoreError           a store that cannot be read or written
     +-- TrainingError    (RuntimeError)  a training that cannot go on
     +-- DependencyError  (ImportError)   an optional package that is not installed
 

@@ -8,10 +8,12 @@ import sys
 import sysconfig
 import tomllib
 import urllib.request
+from ast import literal_eval
 from pathlib import Path
 
 import pytest
 
+import marcir
 from marcir.catalog import LOSSES, loss_options
 from marcir.cli import main
 from marcir.serve.settings import Settings
@@ -19,7 +21,8 @@ from training_runs import train
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text("utf-8")
-DOCUMENTS = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *ROOT.glob("C*.md")])
+DOCUMENTS = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *ROOT.glob("C*.md")])
+LOSS_PAGES = [page.read_text("utf-8") for page in sorted((ROOT / "docs/losses").glob("*.md"))]
 # Blocks that need what the shell blocks of the README have made.
 NEEDS_MODEL = "runs/mine"
 # Documents whose bash and python blocks are run in their order, after those of the README.
@@ -60,13 +63,38 @@ def test_every_function_and_test_named_in_the_equations_exists() -> None:
 
 
 @pytest.mark.parametrize("name", LOSSES)
-def test_every_loss_and_every_option_of_it_is_documented(name: str) -> None:
-    text = (ROOT / "docs/losses.md").read_text("utf-8")
-    section = next(part for part in text.split("\n### ") if f"`{name}`" in part.splitlines()[0])
-    options = set(loss_options(name)) - {"chunk_size", "tau"}
-    missing = [option for option in options if f"`{option}`" not in section]
-    assert f"`{name}`" in section
-    assert not missing
+def test_every_loss_has_a_page_with_its_options_and_their_defaults(name: str) -> None:
+    (page,) = [page for page in LOSS_PAGES if f"`{name}`" in page.split("\n## ")[0]]
+    documented = dict(re.findall(r"^\|[^|]*\| `(\w+)` \| `([^`]+)` \|", page, re.M))
+    for option, default in loss_options(name).items():
+        assert literal_eval(documented[option]) == default, option
+    assert loss_class(name) in page
+
+
+def loss_class(name: str) -> str:
+    return LOSSES[name].split(":")[1]
+
+
+@pytest.mark.parametrize("page", LOSS_PAGES, ids=lambda page: page.splitlines()[0])
+def test_a_loss_page_has_formula_symbols_example_and_use(page: str) -> None:
+    assert re.findall(r"^## (.*)", page, re.M) == ["Formula", "Example", "When to use it"]
+    assert "$$" in page
+    assert "| symbol | argument | default | meaning |" in page
+    assert "```python" in page
+    assert "../results.md" in page
+
+
+# Pages that are mostly tables, and those of the archive and its service.
+NOT_WRAPPED = {"ablations.md", "page.md", "results.md", "search.md", "serve.md"}
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_prose_is_wrapped_at_100_columns(document: Path) -> None:
+    if document.name in NOT_WRAPPED:
+        return
+    text = re.sub(r"^```.*?^```", "", document.read_text("utf-8"), flags=re.DOTALL | re.M)
+    prose = [line for line in text.splitlines() if not line.startswith(("|", "    ", "!["))]
+    assert not [line for line in prose if len(line) > 100]
 
 
 def test_the_readme_names_every_loss() -> None:
@@ -219,6 +247,16 @@ def test_the_guides_have_blocks_to_run() -> None:
     assert port is not None
     assert f"A=$(cat x y) marcir serve --store s   --port {port[1]} & served=$!" in script
     assert f"curl localhost:{port[1]}/health" in script
+
+
+def test_package_changelog_and_citation_have_one_version_and_date() -> None:
+    changelog = re.search(r"^## (\S+) - (\S+)$", (ROOT / "CHANGELOG.md").read_text("utf-8"), re.M)
+    citation = (ROOT / "CITATION.cff").read_text("utf-8")
+    cited = re.search(r"^version: (\S+)\ndate-released: (\S+)$", citation, re.M)
+    assert changelog is not None
+    assert cited is not None
+    assert changelog.groups() == cited.groups()
+    assert changelog[1] == marcir.__version__
 
 
 def test_installs_and_make_targets_that_the_readme_names_exist() -> None:

@@ -1,4 +1,4 @@
-"""The floors of the house, what an import costs, and what is public."""
+"""Import layers, what an import costs, and what is public."""
 
 import ast
 import subprocess
@@ -100,7 +100,7 @@ def test_every_package_is_there_without_importing_it() -> None:
     assert run(ONE_BY_ONE.format(names=names)).splitlines() == [f"marcir.{name}" for name in names]
 
 
-def test_a_name_that_is_not_public_in_a_room_is_an_attribute_error() -> None:
+def test_a_name_that_is_not_public_in_a_package_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="module 'marcir.data' has no attribute 'no_such_name'"):
         import_module("marcir.data").no_such_name  # noqa: B018
 
