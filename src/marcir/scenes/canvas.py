@@ -29,8 +29,8 @@ Shape = NDArray[np.complex128]
 # A number, or the bounds between which one is drawn.
 Span = float | tuple[float, float]
 
-# Whatever the turn and the zoom, the frame lies within -FAR..FAR.
-FAR = 1.1
+# Whatever the turn, the zoom and the bend, the frame lies within -FAR..FAR.
+FAR = 1.25
 # Twice the size is drawn and then averaged, which gives clean edges.
 SUPERSAMPLING = 2
 _NUMBER = {label: number for number, label in enumerate(SCENE_LABELS, start=1)}
@@ -53,7 +53,7 @@ class Canvas:
         self._middle = complex(*rng.uniform(-0.15, 0.15, 2))
         self._bend, self._phase = self.draw(bend), rng.uniform(0, math.tau)
         self._frequency = rng.uniform(2, 7)
-        self.start = rng.random()  # where rows of things start, as a share of their step
+        self.start = rng.random()  # where rows of things start; the same for all of a scene
         self.picture, self.labels = Image.new("RGB", (side, side)), Image.new("L", (side, side))
         self._pen, self._label_pen = ImageDraw.Draw(self.picture, "RGBA"), ImageDraw.Draw(self.labels)
         pixels = np.arange(side) + 0.5 - side / 2

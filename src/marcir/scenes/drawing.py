@@ -22,7 +22,7 @@ BERTHS = tuple(x / 16 for x in range(-5, 18))
 
 def patch(surface: str | tuple[str, ...], size: Span, chance: float = 1.0, count: Span = 1) -> Patch:
     """A patch of ground with a natural edge, anywhere."""
-    return Patch(surface, ANYWHERE, ANYWHERE, size, round=True, wavy=0.35, count=count, chance=chance)
+    return Patch(surface, ANYWHERE, ANYWHERE, size, oval=True, wavy=0.35, count=count, chance=chance)
 
 
 def ground(grass: int, mixed: float = 0.12) -> tuple[Step, ...]:
@@ -100,7 +100,7 @@ KINDS: dict[str, tuple[float, Span, tuple[Step, ...]]] = {
     "farmland": (1.1, 0, (
         Patch("field"), Patch("field", 1, 0, (0.8, 1.2), 9, chance=0.75),
         Patch("field", 1, 1, (0.8, 1.2), (0.8, 1.2), chance=0.5),
-        Patch("field", ANYWHERE, ANYWHERE, 0.36, round=True, chance=0.25),
+        Patch("field", ANYWHERE, ANYWHERE, 0.36, oval=True, chance=0.25),
         Patch("bare soil", 0, 0, 0.035, 9, chance=0.3), Patch("grass", 0, 0, 9, 0.05, chance=0.25),
         Road(0, turned=True, chance=0.1), Rows("tree", (0.07, 0.1), loose=0.1, chance=0.3),
         Rows("hall", across=(-0.2,), along=(0.2,), angle=ANY, loose=2, chance=0.12),
@@ -115,7 +115,8 @@ KINDS: dict[str, tuple[float, Span, tuple[Step, ...]]] = {
     )),
     "golf course": (1.3, (0, 0.1), (
         Patch("grass"), patch("grass", 0.35), patch("water", 0.25, 0.2),
-        patch("sand", (0.08, 0.17), count=(1, 5)), Road(ANYWHERE, 1, chance=0.15), grove(1, (0.15, 0.3)), grove(0.6, (0.15, 0.3)),
+        patch("sand", (0.08, 0.17), count=(1, 5)), Road(ANYWHERE, 1, chance=0.15),
+        grove(1, (0.15, 0.3)), grove(0.6, (0.15, 0.3)),
     )),
     "river": (1.1, (0.05, 0.15), (
         *ground(8), Patch("sand", 0, 0, 9, (0.16, 0.25), wavy=0.1, chance=0.3),
@@ -125,7 +126,7 @@ KINDS: dict[str, tuple[float, Span, tuple[Step, ...]]] = {
         Rows("boat", 0.6, share=0.7, chance=0.12),
     )),
     "lake": (0.6, 0, (
-        *ground(8), Patch("water", 0, 0, (0.3, 0.45), (0.3, 0.45), round=True, wavy=0.25),
+        *ground(8), Patch("water", 0, 0, (0.3, 0.45), (0.3, 0.45), oval=True, wavy=0.25),
         Rows("tree", 0.12, (-0.55, -0.45, 0.45, 0.55), share=(0.3, 0.9), loose=0.5),
         Rows("house", 0.5, (-0.62,), chance=0.15), Rows("pier", along=(-0.3,), chance=0.3),
         Rows("boat", across=(-0.08, 0.08), along=(-0.15,), angle=ANY, share=0.6, chance=0.4),

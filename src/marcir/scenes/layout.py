@@ -23,7 +23,7 @@ class Patch:
     across: Span = 0.0
     length: Span = 9.0  # half of it, along the line; by default, all of the scene
     width: Span | None = None  # half of it; None: like the length
-    round: bool = False  # an ellipse
+    oval: bool = False  # an ellipse
     wavy: float = 0.0  # how far its edge wavers, as a share of the smaller size
     count: Span = 1
     chance: float = 1.0
@@ -35,14 +35,11 @@ class Patch:
             length = draw(self.length)
             width = length if self.width is None else draw(self.width)
             a, b = abs(canvas.along - draw(self.along)), abs(canvas.across - draw(self.across))
-            small = min(length, width)
-            depth = (
-                small * (1 - np.hypot(a / length, b / width))
-                if self.round
-                else np.minimum(length - a, width - b)
-            )
+            depth = np.minimum(length - a, width - b)
+            if self.oval:
+                depth = min(length, width) * (1 - np.hypot(a / length, b / width))
             if self.wavy:
-                depth += self.wavy * small * (canvas.noise(4) + 0.4 * canvas.noise(10))
+                depth += self.wavy * min(length, width) * (canvas.noise(4) + 0.4 * canvas.noise(10))
             if name in ("water", "sea"):
                 canvas.darken(draw((0.1, 0.5)) * np.clip(1 + depth / draw((0.02, 0.09)), 0, 1))
             canvas.paint(texture(canvas, name, depth), name, depth > 0)

@@ -38,7 +38,6 @@ with needs("train"):
 # Raise it with every change that alters a pixel or a label: archives of two versions are not the same.
 VERSION = 3
 ABOUT, TABLE = "scenes.json", "labels.csv"
-_OURS = re.compile(r"scenes\.json|labels\.csv|images|images/\d{6}\.png")
 # Files of a run that was killed while it wrote them, as `atomic_write` names them.
 _LEFT = re.compile(r"(images/)?\.(scenes\.json|labels\.csv|\d{6}\.png)\.\w{8}\.part")
 _CHUNK = 50
@@ -89,9 +88,9 @@ def write_scenes(out: str | Path, images: int, size: int, seed: int, workers: in
     about = About(images, size, seed_number(seed))
     workers = _processors() if workers is None else whole("workers", workers, 1)
     out = Path(out)
-    if _is_complete(out, about):
-        return
     _check_folder(out, about)
+    if (out / TABLE).is_file() and all(_picture(out, index).is_file() for index in range(images)):
+        return
     _write_new(out / ABOUT, (json.dumps(about._asdict(), indent=1) + "\n").encode())
     (out / "images").mkdir(exist_ok=True)
     rows = _draw_all(out, about, workers)
@@ -101,15 +100,8 @@ def write_scenes(out: str | Path, images: int, size: int, seed: int, workers: in
             left.unlink(missing_ok=True)
 
 
-def _is_complete(out: Path, about: About) -> bool:
-    """Whether the same archive is there with all its files."""
-    if not (out / TABLE).is_file() or not (out / ABOUT).is_file() or About.load(out / ABOUT) != about:
-        return False
-    return all(_picture(out, index).is_file() for index in range(about.images))
-
-
 def _check_folder(out: Path, about: About) -> None:
-    """Refuse a folder with another archive or with files that are no part of one."""
+    """Refuse a folder with another archive, or with files and no archive."""
     if out.exists() and not out.is_dir():
         raise ConfigError(f"{out}: expected a folder for the scenes, found a file. Choose another folder.")
     # Another process may be about to write its first file.
@@ -123,13 +115,6 @@ def _check_folder(out: Path, about: About) -> None:
             f"{out / ABOUT}: holds scenes of {found}, not of {about}. Choose another folder, or remove "
             "this one."
         )
-    for path in sorted(out.rglob("*")):
-        name = path.relative_to(out).as_posix()
-        known = _OURS.fullmatch(name) or _LEFT.fullmatch(name)
-        if not known or (path.suffix == ".png" and int(path.stem) >= about.images):
-            raise ConfigError(
-                f"{path}: no part of the unfinished scenes there. Move it, or choose another folder."
-            )
 
 
 def _picture(out: Path, index: int) -> Path:
