@@ -98,13 +98,9 @@ class Canvas:
         self.picture.paste(Image.fromarray(np.clip(texture, 0, 255).astype(np.uint8)), mask=mask)
         self.labels.paste(_NUMBER[label], (0, 0), mask)
 
-    def mark(self, where: Mask, colour: Colour) -> None:
-        """Colour a part of the ground and leave its labels."""
-        self.picture.paste(_bytes(colour), (0, 0), Image.fromarray(where))
-
-    def darken(self, depth: Pixels) -> None:
-        """Take a share of the light, 0..1, from the ground. (side, side)"""
-        self.picture.paste((0, 0, 0), (0, 0), Image.fromarray((255 * depth).astype(np.uint8)))
+    def tint(self, colour: Colour, share: Pixels | Mask) -> None:
+        """Mix a colour into the picture, with a share of 0..1 at each pixel, and leave the labels."""
+        self.picture.paste(_bytes(colour), (0, 0), Image.fromarray((255 * share).astype(np.uint8)))
 
     def fill(self, pixels: Shape, colour: Colour, label: str | None, line: float = 0.0) -> None:
         """Draw a polygon, or a line of a width; without a label, the pixels keep theirs."""

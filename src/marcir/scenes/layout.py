@@ -11,7 +11,7 @@ from marcir.scenes.things import draw_thing
 
 ANYWHERE = (-0.45, 0.45)
 ACROSS = math.pi / 2
-_LANE = 0.082
+_LANE, _BLACK = 0.082, np.zeros(3)
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Patch:
             if self.wavy:
                 depth += self.wavy * min(length, width) * (canvas.noise(4) + 0.4 * canvas.noise(10))
             if name in ("water", "sea"):
-                canvas.darken(draw((0.1, 0.5)) * np.clip(1 + depth / draw((0.02, 0.09)), 0, 1))
+                canvas.tint(_BLACK, draw((0.1, 0.5)) * np.clip(1 + depth / draw((0.02, 0.09)), 0, 1))
             canvas.paint(texture(canvas, name, depth), name, depth > 0)
 
 
@@ -103,15 +103,15 @@ class Road:
         if self.every:
             off = (off + self.every / 2) % self.every - self.every / 2
         if self.raised:
-            canvas.darken(look.shade * (abs(off - 0.08 * look.sun.real) < width / 2))
+            canvas.tint(_BLACK, look.shade * (abs(off - 0.08 * look.sun.real) < width / 2))
         canvas.paint(texture(canvas, "pavement", width / 2 - abs(off)), "pavement", abs(off) < width / 2)
         thin, solid = max(0.004, 0.5 / canvas.scale), canvas.rng.random() < 0.5
-        canvas.mark(abs(abs(off) - 0.47 * width) < thin, look.tone("white"))
+        canvas.tint(look.tone("white"), abs(abs(off) - 0.47 * width) < thin)
         for k in range(1, lanes):
             middle = solid and 2 * k == lanes
             line = abs(off - (k / lanes - 0.5) * width) < thin
             dashed = line & (middle | (along % (2 * self.dash) < self.dash))
-            canvas.mark(dashed, look.tone("yellow" if middle else "white"))
+            canvas.tint(look.tone("yellow" if middle else "white"), dashed)
         places = tuple(at + ((k + 0.5) / lanes - 0.5) * width for k in range(lanes))
         cars = Rows(
             "car",
