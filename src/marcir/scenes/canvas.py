@@ -56,11 +56,11 @@ class Canvas:
         self.start = rng.random()  # where rows of things start; the same for all of a scene
         self.picture, self.labels = Image.new("RGB", (side, side)), Image.new("L", (side, side))
         self._pen, self._label_pen = ImageDraw.Draw(self.picture, "RGBA"), ImageDraw.Draw(self.labels)
-        pixels = np.arange(side) + 0.5 - side / 2
+        pixels = (np.arange(side) + 0.5 - side / 2).astype(np.float32)
         places = (pixels[None, :] + 1j * pixels[:, None]) / self._turn + self._middle
-        swing = self._bend * np.sin(self._frequency * places.real + self._phase)
-        self.along: Pixels = places.real.astype(np.float32)  # (side, side)
-        self.across: Pixels = (places.imag - swing).astype(np.float32)  # (side, side)
+        self.along: Pixels = places.real.copy()  # (side, side)
+        swing = self._bend * np.sin(self._frequency * self.along + self._phase)
+        self.across: Pixels = places.imag - swing  # (side, side)
 
     # Randomness
 
@@ -93,9 +93,9 @@ class Canvas:
     # Drawing
 
     def paint(self, texture: Pixels, label: str, where: Mask) -> None:
-        """Lay a texture (side, side, 3) over a part of the ground."""
-        mask = Image.fromarray(where)
-        self.picture.paste(Image.fromarray(np.clip(texture, 0, 255).astype(np.uint8)), mask=mask)
+        """Lay a texture (3, side, side) over a part of the ground."""
+        mask, planes = Image.fromarray(where), np.clip(texture, 0, 255).astype(np.uint8)
+        self.picture.paste(Image.merge("RGB", [Image.fromarray(plane) for plane in planes]), mask=mask)
         self.labels.paste(_NUMBER[label], (0, 0), mask)
 
     def tint(self, colour: Colour, share: Pixels | Mask) -> None:

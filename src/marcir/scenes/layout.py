@@ -69,14 +69,16 @@ class Rows:
         step, every, near, angle = draw(self.step), draw(self.every), draw(self.near), draw(self.angle)
         middle, half = complex(draw(ANYWHERE), draw(ANYWHERE)), math.ceil(FAR / every) if every else 0
         rows = [each + every * k for k in range(-half, half + 1) for each in self.across]
-        starts = self.along or np.arange(-FAR + canvas.start % step, FAR, step).tolist()
-        shifts = self.loose * step * rng.uniform(-1, 1, (len(rows), len(starts), 2))
-        taken = rng.random((len(rows), len(starts))) < draw(self.share)
-        for row, start in np.argwhere(taken).tolist():
-            place = starts[start] + 1j * rows[row] + complex(*shifts[row, start])
-            turned = complex(place.imag, place.real) if self.turned else place
-            if abs(place.real) >= self.clear and abs(turned - middle) < near:
-                draw_thing(canvas, name, turned, angle + ACROSS * self.turned, self.length)
+        starts = self.along or np.arange(-FAR + canvas.start % step, FAR, step)
+        places = np.add.outer(1j * np.array(rows), starts)
+        places += (
+            self.loose * step * (rng.uniform(-1, 1, places.shape) + 1j * rng.uniform(-1, 1, places.shape))
+        )
+        taken = (rng.random(places.shape) < draw(self.share)) & (abs(places.real) >= self.clear)
+        if self.turned:
+            places, angle = places.imag + 1j * places.real, angle + ACROSS
+        for place in places[taken & (abs(places - middle) < near)].tolist():
+            draw_thing(canvas, name, place, angle, self.length)
 
 
 @dataclass(frozen=True)

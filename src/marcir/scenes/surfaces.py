@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from marcir.scenes.canvas import Canvas, Mask, Span
-from marcir.scenes.look import Colour, Pixels
+from marcir.scenes.look import Pixels
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Surface:
     waves: Span = 0.0  # how much parallel waves mix the tones
     frequency: Span = 10.0  # waves in a length of 1
     bent: float = 0.0  # how much noise bends them
-    specks: tuple[int, Span, Span] = (1, 9.0, 0.0)  # cells, threshold and lightness of stones or foam
+    specks: tuple[int, Span, Span] | None = None  # cells, threshold and lightness of stones or foam
     crests: bool = False  # specks keep to the shore and to the crests of waves, which follow the shore
     shore: Span = 1.0  # its width inside the edge
     bank: Span = 0.0  # light that the shore takes
@@ -52,7 +52,7 @@ SURFACES: dict[str, Surface] = {
 
 
 def texture(canvas: Canvas, name: str, depth: Pixels) -> Pixels:
-    """A surface over the whole frame, in 0..255. (side, side, 3)
+    """A surface over the whole frame, in 0..255. (3, side, side)
 
     Args:
         canvas: The scene.
@@ -70,19 +70,22 @@ def texture(canvas: Canvas, name: str, depth: Pixels) -> Pixels:
         light += draw(strength) * noise(cells)
     if canvas.rng.random() < surface.joints:
         light -= draw((0.08, 0.2)) * _joints(canvas, draw((0.11, 0.2)))
-    first, second = (tone.astype(np.float32) for tone in _two_tones(canvas, name, surface.second))
-    mixed: Pixels = (first + share[..., None] * (second - first)) * light[..., None]
-    cells, threshold, lightness = surface.specks
-    height = noise(cells) + surface.crests * (wave + 0.5 * noise(60) + 1.3 * shore)
-    mixed += np.clip((height - draw(threshold)) * 4, 0, 0.9)[..., None] * (draw(lightness) - mixed)
+    first, second = _two_tones(canvas, name, surface.second)
+    mixed: Pixels = (first + share * (second - first)) * light
+    if surface.specks:
+        cells, threshold, lightness = surface.specks
+        height = noise(cells) + surface.crests * (wave + 0.5 * noise(60) + 1.3 * shore)
+        mixed += np.clip((height - draw(threshold)) * 4, 0, 0.9) * (draw(lightness) - mixed)
     return mixed
 
 
-def _two_tones(canvas: Canvas, name: str, light: float) -> tuple[Colour, Colour]:
+def _two_tones(canvas: Canvas, name: str, light: float) -> tuple[Pixels, Pixels]:
+    """The tones that are mixed. Two of (3, 1, 1)"""
     first = canvas.look.tone(name)
-    if light:
-        return first, canvas.look.tone(name, spread=13) * light
-    return first, first + canvas.draw((0.35, 1)) * (canvas.look.tone("bare soil", spread=13) * 0.85 - first)
+    second = canvas.look.tone(name if light else "bare soil", spread=13) * (light or 0.85)
+    if not light:
+        second = first + canvas.draw((0.35, 1)) * (second - first)
+    return first.astype(np.float32).reshape(3, 1, 1), second.astype(np.float32).reshape(3, 1, 1)
 
 
 def _joints(canvas: Canvas, spacing: float) -> Mask:
