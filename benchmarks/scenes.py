@@ -11,7 +11,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from marcir.config import Config, DataConfig, LossConfig, TrainConfig
+from marcir.config import Config, DataConfig, EncoderConfig, LossConfig, TrainConfig
 from marcir.training.train import train
 
 COLUMN = "nDCG@100"
@@ -27,6 +27,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         config = Config(
             DataConfig(name="scenes"),
+            EncoderConfig(backbone="resnet18", weights="none"),
             loss=LossConfig("mulsupcon"),
             train=TrainConfig(
                 epochs=arguments.epochs, batch_size=arguments.batch_size, schedule="cosine", precision="auto"
@@ -35,7 +36,7 @@ def main() -> None:
         )
         scores = train(config)
     if scores is None:
-        sys.exit("only the first process tells")
+        sys.exit("only the first process has the scores")
     chance, random = (100 * scores.references[row][COLUMN] for row in ("chance", "untrained"))
     trained = 100 * scores.model[COLUMN]
     print(f"{COLUMN}: chance {chance:.1f}, random weights {random:.1f}, trained {trained:.1f}")

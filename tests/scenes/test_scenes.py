@@ -88,16 +88,34 @@ def test_the_table_says_what_was_drawn_and_the_reader_reads_it(tmp_path: Path) -
 def test_an_interrupted_archive_is_finished_by_the_same_call(tmp_path: Path) -> None:
     write_scenes(tmp_path / "whole", 10, 32, 0, workers=1)
     write_scenes(tmp_path / "broken", 10, 32, 0, workers=1)
-    about = (tmp_path / "broken/scenes.json").read_bytes()
-    (tmp_path / "broken/scenes.json").unlink()
-    (tmp_path / "broken/scenes.unfinished.json").write_bytes(about)
     (tmp_path / "broken/labels.csv").unlink()
     (tmp_path / "broken/images/000004.png").unlink()
     write_scenes(tmp_path / "broken", 10, 32, 0, workers=1)
     for path in (tmp_path / "whole").rglob("*.*"):
         other = tmp_path / "broken" / path.relative_to(tmp_path / "whole")
         assert other.read_bytes() == path.read_bytes()
-    assert not (tmp_path / "broken/scenes.unfinished.json").exists()
+
+
+def test_naming_the_dataset_finishes_an_interrupted_archive(tmp_path: Path) -> None:
+    write_scenes(tmp_path, 5, 32, 3, workers=1)
+    table = (tmp_path / "labels.csv").read_bytes()
+    (tmp_path / "labels.csv").unlink()
+    (tmp_path / "images/000004.png").unlink()
+    assert len(create_reader("scenes").read(tmp_path)) == 5
+    assert (tmp_path / "labels.csv").read_bytes() == table
+
+
+def test_a_folder_with_the_users_table_is_not_read_as_scenes(tmp_path: Path) -> None:
+    (tmp_path / "labels.csv").write_text("path,labels\n")
+    with pytest.raises(ConfigError, match="not empty, and not an archive of scenes"):
+        create_reader("scenes").read(tmp_path)
+
+
+def test_a_scene_at_another_size_is_the_same_place() -> None:
+    for index in range(4):
+        small, large = (draw_scene(0, index, size)[0].astype(float) for size in (32, 64))
+        coarse = large.reshape(32, 2, 32, 2, 3).mean((1, 3))
+        assert np.corrcoef(small.ravel(), coarse.ravel())[0, 1] > 0.8
 
 
 def test_nothing_of_the_users_is_overwritten(tmp_path: Path) -> None:
@@ -113,14 +131,14 @@ def test_nothing_of_the_users_is_overwritten(tmp_path: Path) -> None:
 
 
 def test_an_archive_that_another_process_has_just_begun_is_no_strange_folder(tmp_path: Path) -> None:
-    (tmp_path / ".scenes.unfinished.json.abcd1234.part").write_bytes(b"")
+    (tmp_path / ".scenes.json.abcd1234.part").write_bytes(b"")
     write_scenes(tmp_path, 4, 32, 0, workers=1)
     assert len(create_reader("scenes").read(tmp_path)) == 4
 
 
 def test_what_a_killed_run_left_behind_is_tidied_up(tmp_path: Path) -> None:
     write_scenes(tmp_path, 4, 32, 0, workers=1)
-    (tmp_path / "scenes.json").rename(tmp_path / "scenes.unfinished.json")
+    (tmp_path / "labels.csv").unlink()
     left = [tmp_path / ".labels.csv.abcd1234.part", tmp_path / "images/.000002.png.abcd1234.part"]
     for path in left:
         path.write_bytes(b"half")

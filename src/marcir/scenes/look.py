@@ -4,8 +4,8 @@ The tones of different surfaces overlap on purpose (dry grass and bare soil, gre
 the camera changes all of them together: shape and texture tell what is in a scene, colour alone does not.
 """
 
+import cmath
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ with needs("train"):
 Colour = NDArray[np.float64]
 Pixels = NDArray[np.floating[Any]]
 
-# Tones between which a surface's or an object's colour is mixed, the most common first.
+# Tones between which a colour is mixed, the most common first.
 TONES: dict[str, tuple[tuple[int, int, int], ...]] = {
     "bare soil": ((165, 115, 80), (185, 158, 122), (125, 100, 78), (142, 126, 106), (105, 80, 62)),
     "grass": ((80, 122, 58), (100, 128, 66), (62, 98, 50), (125, 130, 80), (150, 140, 95), (118, 110, 78)),
@@ -29,7 +29,9 @@ TONES: dict[str, tuple[tuple[int, int, int], ...]] = {
     "water": ((45, 75, 90), (40, 60, 75), (60, 88, 78), (25, 34, 40), (112, 106, 85), (115, 122, 124)),
     "tree": ((45, 80, 42), (35, 62, 36), (65, 90, 48), (145, 95, 48), (110, 102, 90), (60, 70, 60)),
     "chaparral": ((60, 70, 45), (90, 80, 55), (45, 50, 45), (105, 100, 80), (75, 55, 45)),
-    "crop": ((80, 130, 60), (180, 165, 95), (120, 95, 65), (60, 95, 55), (150, 140, 115), (125, 120, 125)),
+    "metal": ((235, 235, 230), (200, 200, 198), (150, 120, 100), (120, 130, 135), (215, 205, 180)),
+    "plank": ((150, 135, 115), (190, 185, 175), (110, 100, 90), (215, 212, 205)),
+    "field": ((80, 130, 60), (180, 165, 95), (120, 95, 65), (60, 95, 55), (150, 140, 115), (125, 120, 125)),
     "roof": (
         (165, 85, 65), (120, 75, 60), (100, 100, 105), (210, 208, 200), (150, 140, 125),
         (75, 90, 115), (90, 110, 95), (60, 58, 60), (190, 165, 130),
@@ -41,83 +43,64 @@ TONES: dict[str, tuple[tuple[int, int, int], ...]] = {
     ),
     "hull": ((240, 240, 240), (220, 215, 205), (40, 50, 80), (130, 60, 50), (90, 95, 100), (235, 232, 225)),
     "court": ((60, 110, 75), (55, 85, 135), (165, 85, 65), (125, 120, 115), (85, 130, 125), (150, 110, 80)),
-    "plank": ((150, 135, 115), (190, 185, 175), (110, 100, 90), (215, 212, 205)),
-    "metal": ((235, 235, 230), (200, 200, 198), (150, 120, 100), (120, 130, 135), (215, 205, 180)),
+    "glass": ((38, 44, 52),),
+    "white": ((228, 228, 222),),
+    "yellow": ((214, 178, 66),),
 }  # fmt: skip
-# Surfaces and plants, which keep one colour all over a scene; things that people make do not.
-SEASONAL = ("bare soil", "grass", "pavement", "sand", "sea", "water", "tree", "chaparral")
-COMMON = 4.0  # above 1, the first tones of a name come more often than its last
+# These keep one colour all over a scene, and their first tones come more often than their last.
+OF_A_SCENE = ("bare soil", "grass", "pavement", "sand", "sea", "water", "tree", "chaparral", "metal", "plank")
 _ARRAYS: dict[str, Colour] = {name: np.array(tones, dtype=np.float64) for name, tones in TONES.items()}
 
 
-def mixed_tone(rng: np.random.Generator, name: str, spread: float = 9.0) -> Colour:
-    """A colour between two tones of a name, in 0..255, moved a little in light and in hue. (3,)"""
-    tones = _ARRAYS[name]
-    often = COMMON if name in SEASONAL else 1.0
-    first, second = tones[int(len(tones) * rng.random() ** often)], tones[rng.integers(len(tones))]
-    return _moved(rng, first + rng.uniform(0, 0.5) * (second - first), spread)
-
-
-def _moved(rng: np.random.Generator, colour: Colour, spread: float) -> Colour:
-    """A colour moved in light, and half as much in hue. (3,)"""
-    moves = rng.normal(0, spread, 4)
-    moved: Colour = np.minimum(np.maximum(colour + moves[0] + moves[1:] / 2, 8), 248)
-    return moved
-
-
-@dataclass(frozen=True)
 class Look:
-    """Season, sun and camera of one scene."""
+    """The tones and the sun of one scene.
 
-    tones: dict[str, Colour]  # of surfaces and plants: one season for the whole scene
-    sun: tuple[float, float]  # where shadows fall, times their length for an object of height 1
-    shade: float  # how dark shadows are, 0..1
-    gains: Colour  # (3,) tint
-    saturation: float
-    exposure: float  # the mean of the picture, in 0..255
-    contrast: float
-    gamma: float
-    haze: float
-    clouds: float  # depth of large soft shadows
-    blur: float  # in pixels of a 64-pixel image
-    noise: float  # standard deviation, in 0..255
+    Args:
+        rng: Source of everything random in the scene.
+    """
 
-    @classmethod
-    def drawn(cls, rng: np.random.Generator) -> "Look":
-        """The look of one scene."""
-        toward, length = rng.uniform(0, math.tau), rng.uniform(0.35, 1.3)
+    def __init__(self, rng: np.random.Generator) -> None:
+        self._rng = rng
+        self._tones = {name: self._mixed(name, 4.0) for name in OF_A_SCENE}
+        # Where shadows fall, times their length for an object of height 1.
+        self.sun = cmath.rect(rng.uniform(0.35, 1.3), rng.uniform(0, math.tau))
         overcast = rng.random() < 0.2
-        panchromatic = rng.random() < 0.08
-        return cls(
-            tones={name: mixed_tone(rng, name) for name in SEASONAL},
-            sun=(length * math.cos(toward), length * math.sin(toward)),
-            shade=rng.uniform(0.1, 0.25) if overcast else rng.uniform(0.35, 0.7),
-            gains=np.exp(rng.normal(0, 0.035, 3)),
-            saturation=0.0 if panchromatic else rng.uniform(0.45, 1.05),
-            exposure=rng.uniform(95, 145),
-            contrast=rng.uniform(0.8, 1.15),
-            gamma=math.exp(rng.uniform(-0.2, 0.2)),
-            haze=max(0.0, rng.uniform(-0.3, 0.16)),
-            clouds=max(0.0, rng.uniform(-0.8, 0.4)),
-            blur=max(0.0, rng.uniform(-0.6, 0.45)),
-            noise=rng.uniform(0.5, 4.5),
-        )
+        self.shade = rng.uniform(0.1, 0.25) if overcast else rng.uniform(0.35, 0.7)  # depth of shadows
 
-    def tone(self, rng: np.random.Generator, name: str, spread: float = 5.0) -> Colour:
-        """The scene's colour of a surface or a plant, a little different each time. (3,)"""
-        return _moved(rng, self.tones[name], spread)
+    def tone(self, name: str, spread: float = 8.0) -> Colour:
+        """A colour of a name in 0..255, a little different each time. (3,)"""
+        colour = self._tones[name] if name in self._tones else self._mixed(name, 1.0)
+        moves = self._rng.normal(0, spread, 4)
+        moved: Colour = np.minimum(np.maximum(colour + moves[0] + moves[1:] / 2, 8), 248)
+        return moved
 
-    def photograph(self, rng: np.random.Generator, scene: Image.Image, shadow_of_clouds: Pixels) -> Pixels:
-        """The scene as the camera sees it, in 0..255. (size, size, 3)"""
-        if self.blur > 0:
-            scene = scene.filter(ImageFilter.GaussianBlur(self.blur * scene.width / 64))
-        seen: Pixels = np.asarray(scene, dtype=np.float32)
-        seen = seen * (1 - self.clouds * np.clip(shadow_of_clouds * 2, 0, 1))[..., None]
-        grey = seen @ np.array([0.3, 0.59, 0.11], dtype=np.float32)
-        hues = (seen - grey[..., None]) * self.saturation
-        stretch = self.contrast * (42 / max(float(grey.std()), 12)) ** 0.7
-        grey = (grey - grey.mean()) * stretch + self.exposure
-        seen = (grey[..., None] + hues * math.sqrt(stretch)) * self.gains.astype(np.float32)
-        seen = 255 * np.clip(seen / 255, 0, 1) ** self.gamma
-        seen = seen + self.haze * (205 - seen)
-        return seen + self.noise * rng.standard_normal(seen.shape, dtype=np.float32)
+    def _mixed(self, name: str, exponent: float) -> Colour:
+        """A colour between two tones; an exponent above 1 favours the first ones. (3,)"""
+        rng, tones = self._rng, _ARRAYS[name]
+        first, second = tones[int(len(tones) * rng.random() ** exponent)], tones[rng.integers(len(tones))]
+        mixed: Colour = first + rng.uniform(0, 0.5) * (second - first)
+        return mixed
+
+
+def photograph(rng: np.random.Generator, scene: Image.Image, clouds: Pixels) -> NDArray[np.uint8]:
+    """The scene as a camera sees it: blur, tint, exposure, contrast, haze, noise. (size, size, 3)
+
+    Args:
+        rng: Source of the settings.
+        scene: The scene in plain light.
+        clouds: Smooth noise; where it is above 0, a cloud may cast its shadow. (size, size)
+    """
+    blur, depth = max(0.0, rng.uniform(-0.6, 0.45)), max(0.0, rng.uniform(-0.8, 0.4))
+    saturation = 0.0 if rng.random() < 0.08 else rng.uniform(0.45, 1.05)  # 0: panchromatic
+    blurred = scene.filter(ImageFilter.GaussianBlur(blur * scene.width / 64))
+    seen: Pixels = np.asarray(blurred, dtype=np.float32) * (1 - depth * np.clip(clouds * 2, 0, 1))[..., None]
+    grey = seen @ np.array([0.3, 0.59, 0.11], dtype=np.float32)
+    hues = (seen - grey[..., None]) * saturation
+    stretch = rng.uniform(0.8, 1.15) * (42 / max(float(grey.std()), 12)) ** 0.7
+    grey = (grey - grey.mean()) * stretch + rng.uniform(95, 145)
+    seen = (grey[..., None] + hues * math.sqrt(stretch)) * np.exp(rng.normal(0, 0.035, 3)).astype(np.float32)
+    seen = 255 * np.clip(seen / 255, 0, 1) ** math.exp(rng.uniform(-0.2, 0.2))
+    seen = seen + max(0.0, rng.uniform(-0.3, 0.16)) * (205 - seen)
+    seen = seen + rng.uniform(0.5, 4.5) * rng.standard_normal(seen.shape, dtype=np.float32)
+    image: NDArray[np.uint8] = np.clip(seen + 0.5, 0, 255).astype(np.uint8)
+    return image

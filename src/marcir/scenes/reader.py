@@ -8,11 +8,9 @@ from marcir.data.readers.manifest import read_manifest
 from marcir.data.readers.table_reader import spellings
 from marcir.errors import DataError
 from marcir.scenes.canvas import SCENE_LABELS
-from marcir.scenes.writing import COMPLETE, TABLE, VERSION, read_about, write_scenes
+from marcir.scenes.writing import ABOUT, TABLE, VERSION, About, write_scenes
 
-DEFAULT_IMAGES = 2000
-DEFAULT_SIZE = 64
-DEFAULT_SEED = 0
+DEFAULT = About(images=2000, size=64, seed=0)
 
 
 class Scenes(DatasetReader):
@@ -23,27 +21,22 @@ class Scenes(DatasetReader):
     LABELS = SCENE_LABELS
 
     def read_folder(self, root: Path, labels: Path | None) -> Archive:
-        """Read the scenes below root, or draw the default ones there first."""
+        """Read the scenes below root; draw the default ones, or finish those begun, where there are none."""
         if labels is not None:
             raise DataError("scenes: they come with their labels; leave --labels out.")
-        if not (root / COMPLETE).is_file():
-            write_scenes(root, DEFAULT_IMAGES, DEFAULT_SIZE, DEFAULT_SEED)
-        images = _images_of(root / COMPLETE)
-        rows, _, paths = read_manifest(root, root / TABLE, spellings(self.LABELS))
-        if len(rows) != images:
+        begun = (root / ABOUT).is_file()
+        about = About.load(root / ABOUT) if begun else DEFAULT
+        if about.version != VERSION:
             raise DataError(
-                f"{root / TABLE}: names {len(rows)} images, but {COMPLETE} says {images}. Restore it, or "
+                f"{root / ABOUT}: these scenes are of version {about.version} of the drawing, this is "
+                f"{VERSION}. Remove the folder and draw them again, or read it with --dataset manifest."
+            )
+        if not begun or not (root / TABLE).is_file():
+            write_scenes(root, about.images, about.size, about.seed)
+        rows, _, paths = read_manifest(root, root / TABLE, spellings(self.LABELS))
+        if len(rows) != about.images:
+            raise DataError(
+                f"{root / TABLE}: names {len(rows)} images, but {ABOUT} says {about.images}. Restore it, or "
                 "remove the folder and draw the scenes again."
             )
         return self.archive(root, [row.image for row in rows], paths, [row.labels for row in rows])
-
-
-def _images_of(sign: Path) -> int:
-    """How many images there are, if this version drew them."""
-    about = read_about(sign)
-    if about["version"] != VERSION:
-        raise DataError(
-            f"{sign}: these scenes are of version {about['version']} of the drawing, this is {VERSION}. "
-            "Remove the folder and draw them again, or read it with --dataset manifest."
-        )
-    return about["images"]

@@ -1,54 +1,77 @@
-"""A generated archive on disk: images, labels.csv, and scenes.json as the sign that it is complete.
+"""A generated archive on disk.
 
-    out/scenes.json           written last: number of images, size, seed, version of the drawing
-    out/labels.csv            path,labels
+    out/scenes.json           written first: number of images, size, seed, version of the drawing
     out/images/000000.png ...
+    out/labels.csv            written last: path,labels
 
-While the archive is being written, `scenes.unfinished.json` stands for `scenes.json`. Every file appears
-whole or not at all and no file is ever replaced, so an interrupted run is finished by the same call, and two
-processes that write the same archive at once do no harm to each other.
+Every file appears whole or not at all and no file is ever replaced, so an interrupted run is finished by the
+same call, and two processes that write the same archive at once do no harm to each other.
 """
 
-import csv
 import io
 import json
 import os
 import re
 import signal
 import sys
-from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
+from functools import partial
 from multiprocessing import active_children, get_context
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from types import ModuleType
+from typing import NamedTuple
 
 from marcir.checks import check_int, check_seed
 from marcir.errors import ConfigError, DataError, needs
 from marcir.files import atomic_write
 from marcir.processes import describe_exit
 from marcir.progress import track
-from marcir.scenes.drawing import SCENE_LABELS, SIZES, draw_scene
+from marcir.scenes.drawing import SIZES, draw_scene
 
 with needs("train"):
     from PIL import Image
 
 # Raise it with every change that alters a pixel or a label: archives of two versions are not the same.
-VERSION = 2
-COMPLETE, UNFINISHED, TABLE = "scenes.json", "scenes.unfinished.json", "labels.csv"
-_OURS = re.compile(r"scenes\.json|scenes\.unfinished\.json|labels\.csv|images/\d{6}\.png")
+VERSION = 3
+ABOUT, TABLE = "scenes.json", "labels.csv"
 # Files of a run that was killed while it wrote them, as `atomic_write` names them.
-_LEFT = re.compile(r"(images/)?\.(scenes\.json|scenes\.unfinished\.json|labels\.csv|\d{6}\.png)\.\w{8}\.part")
+_LEFT = re.compile(r"(images/)?\.(scenes\.json|labels\.csv|\d{6}\.png)\.\w{8}\.part")
 _CHUNK = 50
 _MOST = 1_000_000
+
+
+class About(NamedTuple):
+    """What an archive consists of: the content of `scenes.json`."""
+
+    images: int
+    size: int
+    seed: int
+    version: int = VERSION
+
+    @classmethod
+    def load(cls, path: Path) -> "About":
+        """Read `scenes.json`; a ConfigError where it is something else."""
+        try:
+            found = json.loads(path.read_text("utf-8"))
+            return cls(*(check_int(name, found[name], 0) for name in cls._fields))
+        except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
+            raise ConfigError(
+                f"{path}: not the sign of an archive of scenes ({error}). Choose another folder, or remove "
+                "it."
+            ) from error
+
+    def __str__(self) -> str:
+        return ", ".join(f"{name} {number}" for name, number in self._asdict().items())
 
 
 def write_scenes(out: str | Path, images: int, size: int, seed: int, workers: int | None = None) -> None:
     """Draw an archive of scenes into a folder, or finish one that was interrupted, with a progress bar.
 
-    Nothing happens where the same archive stands complete.
+    Nothing happens where the same archive is complete.
 
     Args:
         out: Folder for the archive: absent, empty, or holding the same archive.
@@ -61,140 +84,71 @@ def write_scenes(out: str | Path, images: int, size: int, seed: int, workers: in
     Raises:
         ConfigError: For numbers out of range, and for a folder that holds anything else.
     """
-    about = {
-        "images": check_int("images", images, 1, _MOST),
-        "size": check_int("size", size, SIZES[0], SIZES[-1]),
-        "seed": check_seed(seed),
-        "version": VERSION,
-    }
-    if workers is not None:
-        check_int("workers", workers, 1)
+    images, size = check_int("images", images, 1, _MOST), check_int("size", size, SIZES[0], SIZES[-1])
+    about = About(images, size, check_seed(seed))
+    workers = _processors() if workers is None else check_int("workers", workers, 1)
     out = Path(out)
-    if _is_complete(out, about):
-        return
     _check_folder(out, about)
-    text = json.dumps(about, indent=1) + "\n"
-    _write_new(out / UNFINISHED, text.encode())
+    if (out / TABLE).is_file() and all(_picture(out, index).is_file() for index in range(images)):
+        return
+    _write_new(out / ABOUT, (json.dumps(about._asdict(), indent=1) + "\n").encode())
     (out / "images").mkdir(exist_ok=True)
     rows = _draw_all(out, about, workers)
-    _write_new(out / TABLE, _table(rows).encode())
-    _write_new(out / COMPLETE, text.encode())
-    for left in [out / UNFINISHED, *out.glob(".*"), *out.glob("images/.*")]:
-        if left.name == UNFINISHED or _LEFT.fullmatch(left.relative_to(out).as_posix()):
+    _write_new(out / TABLE, "".join(["path,labels\n", *rows]).encode())
+    for left in [*out.glob(".*"), *out.glob("images/.*")]:
+        if _LEFT.fullmatch(left.relative_to(out).as_posix()):
             left.unlink(missing_ok=True)
 
 
-def _is_complete(out: Path, about: dict[str, int]) -> bool:
-    """Whether the same archive stands there with all its files."""
-    if not (out / COMPLETE).is_file() or read_about(out / COMPLETE) != about:
-        return False
-    return (out / TABLE).is_file() and all(path.is_file() for path in _image_paths(out, about["images"]))
-
-
-def _check_folder(out: Path, about: dict[str, int]) -> None:
-    """Refuse a folder with another archive or with files that are no part of one."""
+def _check_folder(out: Path, about: About) -> None:
+    """Refuse a folder with another archive, or with files and no archive."""
     if out.exists() and not out.is_dir():
         raise ConfigError(f"{out}: expected a folder for the scenes, found a file. Choose another folder.")
-    # Another process may just be writing the first sign, or exchanging it for the last.
+    # Another process may be about to write its first file.
     if not out.exists() or all(_LEFT.fullmatch(path.name) for path in out.iterdir()):
         return
-    for sign in (COMPLETE, UNFINISHED, COMPLETE):
-        if (out / sign).is_file():
-            found = read_about(out / sign)
-            if found != about:
-                raise ConfigError(
-                    f"{out / sign}: holds scenes of {_words(found)}, not of {_words(about)}. "
-                    "Choose another folder, or remove this one."
-                )
-            break
-    else:
+    if not (out / ABOUT).is_file():
         raise ConfigError(f"{out}: not empty, and not an archive of scenes. Choose another folder.")
-    for path in sorted(out.rglob("*")):
-        name = path.relative_to(out).as_posix()
-        known = name == "images" if path.is_dir() else _OURS.fullmatch(name) or _LEFT.fullmatch(name)
-        if not known or (path.suffix == ".png" and int(path.stem) >= about["images"]):
-            raise ConfigError(
-                f"{path}: no part of the unfinished scenes there. Move it, or choose another folder."
-            )
-
-
-def read_about(path: Path) -> dict[str, int]:
-    """What `scenes.json` says: images, size, seed and version.
-
-    Raises:
-        ConfigError: Where it is not one of ours.
-    """
-    try:
-        about = json.loads(path.read_text("utf-8"))
-        return {name: check_int(name, about[name], 0) for name in ("images", "size", "seed", "version")}
-    except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
+    found = About.load(out / ABOUT)
+    if found != about:
         raise ConfigError(
-            f"{path}: not the sign of an archive of scenes ({error}). Choose another folder, or remove it."
-        ) from error
+            f"{out / ABOUT}: holds scenes of {found}, not of {about}. Choose another folder, or remove "
+            "this one."
+        )
 
 
-def _words(about: dict[str, int]) -> str:
-    return ", ".join(f"{name} {number}" for name, number in about.items())
+def _picture(out: Path, index: int) -> Path:
+    return out / "images" / f"{index:06}.png"
 
 
-def _image_paths(out: Path, images: int) -> Iterator[Path]:
-    return (out / "images" / f"{index:06}.png" for index in range(images))
+def _draw_all(out: Path, about: About, workers: int) -> list[str]:
+    """Draw and write every image; the rows of the label table."""
+    chunks = [range(start, min(start + _CHUNK, about.images)) for start in range(0, about.images, _CHUNK)]
+    draw = partial(_draw_chunk, out, about)
+    workers = min(workers, len(chunks))
+    drawn = map(draw, chunks) if workers == 1 else _pooled(out, draw, chunks, workers)
+    return [row for rows in track(drawn, len(chunks), "drawing scenes") for row in rows]
 
 
-def _table(rows: list[list[str]]) -> str:
-    """The label table: one row per image, labels in the vocabulary's order."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["path", "labels"])
-    writer.writerows([f"images/{index:06}.png", ";".join(labels)] for index, labels in enumerate(rows))
-    return text.getvalue()
-
-
-def _draw_all(out: Path, about: dict[str, int], workers: int | None) -> list[list[str]]:
-    """Draw and write every image; the labels of each."""
-    images = about["images"]
-    chunks = [range(start, min(start + _CHUNK, images)) for start in range(0, images, _CHUNK)]
-    workers = min(_processors() if workers is None else workers, len(chunks))
-    rows: list[list[str]] = [[] for _ in range(images)]
-    drawn = _in_process(out, about, chunks) if workers == 1 else _pooled(out, about, chunks, workers)
-    for chunk, labels in track(drawn, len(chunks), "drawing scenes"):
-        rows[chunk.start : chunk.stop] = labels
-    return rows
-
-
-Drawn = Iterator[tuple[range, list[list[str]]]]
-
-
-def _in_process(out: Path, about: dict[str, int], chunks: list[range]) -> Drawn:
-    for chunk in chunks:
-        yield chunk, _draw_chunk(out, about, chunk)
-
-
-def _pooled(out: Path, about: dict[str, int], chunks: list[range], workers: int) -> Drawn:
-    """Chunks as they are finished, in any order."""
+def _pooled(
+    out: Path, draw: Callable[[range], list[str]], chunks: list[range], workers: int
+) -> Iterator[list[str]]:
+    """The chunks, drawn by several processes."""
     pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"))
     children: list[BaseProcess] = []
     try:
         with _script_hidden():
-            waiting: dict[Future[list[list[str]]], range] = {
-                pool.submit(_draw_chunk, out, about, chunk): chunk for chunk in chunks
-            }
+            drawn = pool.map(draw, chunks)
         children += active_children()
-        for future in as_completed(waiting):
-            yield waiting[future], future.result()
+        yield from drawn
     except BrokenProcessPool as error:
         pool.shutdown(wait=True, cancel_futures=True)  # two threads that wait for one child: one sees no code
-        raise DataError(
-            f"{out}: while drawing, {_first_death(children)}. Start it again to go on."
-        ) from error
+        # What ended the first process; the pool ends all others with SIGTERM.
+        codes = [child.exitcode for child in children if child.exitcode not in (None, 0, -signal.SIGTERM)]
+        death = describe_exit(codes[0] or 0) if codes else "a process ended without a word"
+        raise DataError(f"{out}: while drawing, {death}. Start it again to go on.") from error
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
-
-
-def _first_death(children: Sequence[BaseProcess]) -> str:
-    """What ended the first process; the pool ends all others with SIGTERM."""
-    codes = [child.exitcode for child in children if child.exitcode not in (None, 0, -signal.SIGTERM)]
-    return describe_exit(codes[0] or 0) if codes else "a process ended without a word"
 
 
 @contextmanager
@@ -212,15 +166,15 @@ def _script_hidden() -> Iterator[None]:
         sys.modules["__main__"] = script
 
 
-def _draw_chunk(out: Path, about: dict[str, int], chunk: range) -> list[list[str]]:
-    """Draw some images and write those that are missing; the labels of each, in the vocabulary's order."""
+def _draw_chunk(out: Path, about: About, chunk: range) -> list[str]:
+    """Draw some images and write those that are missing; their rows of the label table."""
     rows = []
     for index in chunk:
-        image, labels = draw_scene(about["seed"], index, about["size"])
-        rows.append([label for label in SCENE_LABELS if label in labels])
+        image, labels = draw_scene(about.seed, index, about.size)
         png = io.BytesIO()
         Image.fromarray(image).save(png, "PNG")
-        _write_new(out / "images" / f"{index:06}.png", png.getvalue(), durable=False)
+        _write_new(_picture(out, index), png.getvalue(), durable=False)
+        rows.append(f"images/{index:06}.png,{';'.join(sorted(labels))}\n")
     return rows
 
 
