@@ -431,7 +431,7 @@ def test_the_recipes_can_be_read(file: Path) -> None:
         (["--encoder.frozen", "true", "--encoder.embedding", "backbone"], "trains the head alone"),
         (["--encoder.dim", "1000000000000"], "must be a whole number from 1 to 65536"),
         (["--config", "/nowhere.yaml"], "there is no such file"),
-        (["--data.split", "/nowhere.json"], "there is no such split"),
+        (["--data.split", "/nowhere.json"], "there is no such file. Make it with: marcir data split"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
