@@ -25,7 +25,8 @@ from marcir.files import atomic_write, reason
 with needs("train"):
     from pydantic import AfterValidator as AfterValidator
     from pydantic import AllowInfNan as AllowInfNan
-    from pydantic import BeforeValidator, ConfigDict, TypeAdapter, ValidationError
+    from pydantic import BeforeValidator as BeforeValidator
+    from pydantic import ConfigDict, TypeAdapter, ValidationError, create_model
     from pydantic import Field as Field
     from pydantic import PlainValidator as PlainValidator
     from pydantic.dataclasses import dataclass
@@ -43,6 +44,7 @@ _TEXTS = {
     "tuple_type": "must be a list",
     "dict_type": "must hold settings, such as {{name: value}}",
     "dataclass_type": "must hold settings, such as {{name: value}}",
+    "too_short": "must not be empty",
     "greater_than": "must be above {gt:g}",
     "greater_than_equal": "must be {ge} or more",
     "less_than_equal": "must be {le} or less",
@@ -127,7 +129,24 @@ def parse(kind: type[T], text: str | bytes, where: str = "") -> T:
 
 def validate(kind: type[T], content: Any, where: str = "") -> T:
     """A record from what a YAML file holds; see `parse`."""
-    return parse(kind, json.dumps(content, default=str), where)
+    return parse(kind, json.dumps(content), where)
+
+
+def validate_as(kinds: Mapping[str, Any], content: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """Named values, each of its own type.
+
+    Args:
+        kinds: The known names and their types.
+        content: The values, all of them or some.
+        where: What they belong to, for errors.
+
+    Raises:
+        SchemaError: For an unknown name, with the nearest known one, and for a value of another type.
+    """
+    types: dict[str, Any] = {name: (Number if kind is float else kind, None) for name, kind in kinds.items()}
+    strict = ConfigDict(strict=True, extra="forbid", protected_namespaces=())
+    made = validate(create_model(where, __config__=strict, **types), content, where)
+    return {name: getattr(made, name) for name in content}
 
 
 def load(

@@ -13,7 +13,8 @@ from torch import nn
 
 import marcir
 from marcir.cli import main
-from marcir.config import Config, loss_name
+from marcir.cli.train import read_config
+from marcir.config import Config
 from marcir.data.split import Split
 from marcir.errors import ConfigError, DataError
 from marcir.training.checkpoint import Checkpoints, Progress
@@ -69,8 +70,8 @@ def test_paths_of_settings_hold_from_any_folder(tmp_path: Path, monkeypatch: pyt
 
 
 def test_the_last_of_several_losses_is_the_one_that_is_meant() -> None:
-    assert loss_name(["--loss.name=marc", "--loss.name", "lproto"]) == "lproto"
-    assert loss_name(["--loss.name", "lproto", "--loss.name=marc"]) == "marc"
+    assert read_config(["--loss.name=marc", "--loss.name", "lproto"]).loss.name == "lproto"
+    assert read_config(["--loss.name", "lproto", "--loss.name=marc"]).loss.name == "marc"
 
 
 def test_settings_beside_a_run_that_cannot_be_read_are_refused_in_one_line(
