@@ -393,6 +393,22 @@ def test_a_folder_with_labels_needs_no_name_of_a_dataset(
     assert f"--root {tmp_path}: there is no labels.csv in it." in capsys.readouterr().err
 
 
+def test_the_archive_is_named_as_in_every_other_command(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    short = read_config(["--dataset", "ucm", "--root", "a", "--labels", "b.csv"]).data
+    assert (short.name, short.root, short.labels) == ("ucm", "a", "b.csv")
+    assert read_config(["--root", "a", "--labels", "b.csv"]).data.name == "manifest"
+    assert (
+        read_config(["--dataset", "ucm", "--data.name", "ucm"]).data == read_config(["--dataset", "ucm"]).data
+    )
+    (tmp_path / "c.yaml").write_text("data: {name: ucm, root: a}")
+    over = read_config(["--config", str(tmp_path / "c.yaml"), "--root", "b"]).data
+    assert (over.name, over.root) == ("ucm", "b")
+    assert main(["train", "--root", "a", "--data.root", "b"]) == 2
+    assert capsys.readouterr().err == "marcir: --root a and --data.root b: give one of them.\n"
+
+
 def test_options_win_over_files_and_later_files_over_earlier_ones(tmp_path: Path) -> None:
     first, second = tmp_path / "a.yaml", tmp_path / "b.yaml"
     first.write_text("train: {lr: 1e-1, epochs: 5}\nloss: {name: marc, alpha: 3}\nrun: mine")
