@@ -79,6 +79,10 @@ def test_a_saved_split_comes_back_the_same(tmp_path: Path) -> None:
     split = draw_split(archive, 0)
     split.save(tmp_path / "split.json")
     assert Split.load(tmp_path / "split.json", archive) == split
+    content = json.loads((tmp_path / "split.json").read_text())
+    assert content.pop("version") == 1
+    (tmp_path / "split.json").write_text(json.dumps(content))  # as files were before they had versions
+    assert Split.load(tmp_path / "split.json", archive) == split
 
 
 def test_a_split_that_does_not_fit_is_refused_with_the_reason(tmp_path: Path) -> None:
@@ -96,16 +100,17 @@ def test_a_split_that_does_not_fit_is_refused_with_the_reason(tmp_path: Path) ->
     refused({"test": ["image9999"]}, "test names 'image9999', which is not in the archive")
     refused({"train": content["train"] + content["train"][:1]}, "is in train and in train")
     refused({"label_checksum": "0" * 64}, "the label table of . is not the one that was split")
-    refused({"train": 7}, "not a split .train is no list of image ids.. Make it with: marcir data split")
-    refused({"train": "image0001"}, "not a split .train is no list")
-    refused({"train": [1]}, "not a split .train is no list")
-    refused({"label_checksum": None}, "not a split .label_checksum is no text")
-    refused({"label_checksum": 5}, "not a split .label_checksum is no text")
-    refused({"dataset": 5}, "not a split .dataset is no text")
+    refused({"train": 7}, "not a split .train = 7: must be a list.. Make it with: marcir data split")
+    refused({"train": "image0001"}, "not a split .train = 'image0001': must be a list")
+    refused({"train": [1]}, "not a split .train.0 = 1: must be a text")
+    refused({"label_checksum": None}, "not a split .label_checksum = None: must be a text")
+    refused({"label_checksum": 5}, "not a split .label_checksum = 5: must be a text")
+    refused({"dataset": 5}, "not a split .dataset = 5: must be a text")
     refused({"dataset": "ucm"}, "a split of the dataset 'ucm', but . was read as 'manifest'")
     refused({"method": "by hand"}, "not a split .method = 'by hand': unknown")
-    refused({"seed": float("inf")}, "not a split .seed = inf: must be a whole number from 0")
-    refused({"seed": -1}, "not a split .seed = -1")
+    refused({"seed": float("inf")}, "not a split .seed = inf: must be a whole number")
+    refused({"seed": -1}, "not a split .seed = -1: must be a whole number from 0")
+    refused({"version": 2}, "not a split .version 2; this marcir reads version 1")
     for text in ("[]", "null", "{}", "[" * 100_000, '{"train": [], "validation": [], "test": []}'):
         path.write_text(text)
         with pytest.raises(DataError, match="split.json: not a split .* Make it with") as error:
@@ -114,7 +119,7 @@ def test_a_split_that_does_not_fit_is_refused_with_the_reason(tmp_path: Path) ->
     path.write_text("{")
     with pytest.raises(DataError, match="not a split"):
         Split.load(path, archive)
-    with pytest.raises(DataError, match="there is no such split"):
+    with pytest.raises(DataError, match="there is no such file. Make it with: marcir data split"):
         Split.load(tmp_path / "none.json", archive)
 
 

@@ -218,7 +218,7 @@ def tell(uri: str, content: str) -> None:
 
 def test_a_store_of_another_version_is_refused(store: LanceStore) -> None:
     tell(store.uri, json.dumps({"version": 2, "model": "x"}))
-    assert refusal(store.uri).endswith("a store of version 2; this marcir reads version 1.")
+    assert refusal(store.uri).endswith("cannot be read (version 2; this marcir reads version 1).")
 
 
 @pytest.mark.parametrize("content", ["{", "[]", "{}", '{"version": 1}', '{"version": 1, "x": 2}', "3"])

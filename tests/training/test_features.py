@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 from torch import Tensor
 
-from marcir.catalog import loss_options
 from marcir.cli import main
-from marcir.config import Config, read_config
+from marcir.cli.train import read_config
+from marcir.config import Config
 from marcir.errors import ConfigError
 from marcir.model.encoder import Encoder
 from marcir.training import inputs as examples
@@ -36,8 +36,7 @@ from marcir.training import inputs as examples
 from marcir.training import parts
 from marcir.training.build import build_encoder
 from marcir.training.task import open_task
-from marcir.config import read_config
-from marcir.catalog import loss_options
+from marcir.cli.train import read_config
 
 examples.BATCH, parts.PART_SECONDS = 32, 0.0
 batches, describe = int(sys.argv[1]), Encoder.describe
@@ -51,7 +50,7 @@ def counted(self, images):
     return describe(self, images)
 
 Encoder.describe = counted
-config = read_config(sys.argv[2:], loss_options("mulsupcon"))
+config = read_config(sys.argv[2:])
 task = open_task(config)
 examples.FrozenFeatures(task, build_encoder(config.encoder, task, config.train.seed), config)
 """
@@ -83,7 +82,7 @@ def _small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def compute(arguments: list[str]) -> FrozenFeatures:
-    config: Config = read_config(arguments, loss_options("mulsupcon"))
+    config: Config = read_config(arguments)
     task = open_task(config)
     return FrozenFeatures(task, build_encoder(config.encoder, task, config.train.seed), config)
 
@@ -306,7 +305,7 @@ def test_parts_of_others_are_removed_once_nobody_has_used_them_for_30_days(
 def test_of_two_that_start_together_one_embeds_and_the_other_waits(
     frozen: list[str], unbroken: bytes, own_cache: Path, counted: Counted
 ) -> None:
-    config = read_config(frozen, loss_options("mulsupcon"))
+    config = read_config(frozen)
     task = open_task(config)
     encoders = [build_encoder(config.encoder, task, config.train.seed) for _ in range(2)]
     threads = [threading.Thread(target=FrozenFeatures, args=(task, encoder, config)) for encoder in encoders]
@@ -321,7 +320,7 @@ def test_of_two_that_start_together_one_embeds_and_the_other_waits(
 def test_a_full_disk_is_one_error_and_keeps_what_is_saved(
     frozen: list[str], unbroken: bytes, own_cache: Path, counted: Counted
 ) -> None:
-    open_task(read_config(frozen, loss_options("mulsupcon")))
+    open_task(read_config(frozen))
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (len(unbroken) - 1, hard))
     try:

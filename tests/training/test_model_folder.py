@@ -13,7 +13,8 @@ from torch import nn
 
 import marcir
 from marcir.cli import main
-from marcir.config import Config, loss_name
+from marcir.cli.train import read_config
+from marcir.config import Config
 from marcir.data.split import Split
 from marcir.errors import ConfigError, DataError
 from marcir.training.checkpoint import Checkpoints, Progress
@@ -69,8 +70,8 @@ def test_paths_of_settings_hold_from_any_folder(tmp_path: Path, monkeypatch: pyt
 
 
 def test_the_last_of_several_losses_is_the_one_that_is_meant() -> None:
-    assert loss_name(["--loss.name=marc", "--loss.name", "lproto"]) == "lproto"
-    assert loss_name(["--loss.name", "lproto", "--loss.name=marc"]) == "marc"
+    assert read_config(["--loss.name=marc", "--loss.name", "lproto"]).loss.name == "lproto"
+    assert read_config(["--loss.name", "lproto", "--loss.name=marc"]).loss.name == "marc"
 
 
 def test_settings_beside_a_run_that_cannot_be_read_are_refused_in_one_line(
@@ -128,16 +129,16 @@ def test_kept_features_that_are_damaged_are_made_again(
 @pytest.mark.parametrize(
     ("entry", "said"),
     [
-        ({"size": 10**9}, "size = 1000000000: must be a whole number from 1 to"),
+        ({"size": 10**9}, "size = 1000000000: must be 8192 or less"),
         ({"dim": "16"}, "dim = '16': must be a whole number"),
         ({"bands": 0}, "bands = 0"),
-        ({"mean": 5}, "mean must be a list"),
-        ({"std": [0, 1, 1]}, "std must be numbers above 0"),
-        ({"std": [float("nan")] * 3}, "std must be finite numbers"),
+        ({"mean": 5}, "mean = 5: must be a list"),
+        ({"std": [0, 1, 1]}, "std.0 = 0: must be above 0"),
+        ({"std": [float("nan")] * 3}, "std.0 = nan: must be a finite number"),
         ({"dtype": "object"}, "dtype = 'object': unknown"),
         ({"embedding": "head"}, "embedding = 'head': unknown"),
-        ({"backbone": 5}, "backbone must be a text"),
-        ({"training_counts": [1]}, "training_counts must be one number a label"),
+        ({"backbone": 5}, "backbone = 5: must be a text"),
+        ({"training_counts": [1]}, "training_counts must be one number per label"),
         ({"loss": {}}, "loss must be a loss with its name"),
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",

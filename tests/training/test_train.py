@@ -18,7 +18,8 @@ from PIL import Image
 import marcir
 from marcir.catalog import LOSSES, loss_options
 from marcir.cli import main
-from marcir.config import Config, read_config
+from marcir.cli.train import read_config
+from marcir.config import Config
 from marcir.training.build import build_encoder, build_loss
 from marcir.training.inputs import AugmentedImages
 from marcir.training.task import open_task
@@ -159,7 +160,7 @@ def test_an_exported_model_agrees_with_the_model(
 def test_a_seed_fixes_first_weights_and_split_whatever_the_loss(settings: list[str]) -> None:
     firsts = []
     for name in ("mulsupcon", "lproto", "marc"):
-        config = read_config([*settings, "--loss.name", name], loss_options(name))
+        config = read_config([*settings, "--loss.name", name])
         task = open_task(config)
         encoder = build_encoder(config.encoder, task, config.train.seed)
         build_loss(config, task)
@@ -193,7 +194,7 @@ def test_a_seed_fixes_the_batches_of_the_first_epoch_whatever_the_loss(
 
 @pytest.mark.parametrize("name", LOSSES)
 def test_every_loss_is_built_from_settings_and_reaches_the_weights(name: str, settings: list[str]) -> None:
-    config = read_config([*settings, "--loss.name", name], loss_options(name))
+    config = read_config([*settings, "--loss.name", name])
     task = open_task(config)
     encoder = build_encoder(config.encoder, task, config.train.seed)
     positions = task.positions("train")[:28]
@@ -371,9 +372,9 @@ def test_the_printed_settings_can_be_read_again(tmp_path: Path, capsys: pytest.C
     text = printed(capsys, "--train.lr", "0.01", "--loss.name", "marc", "--loss.alpha", "2", "--print_config")
     file = tmp_path / "c.yaml"
     file.write_text(text)
-    config = read_config(["--config", str(file)], loss_options("marc"))
+    config = read_config(["--config", str(file)])
     assert (config.train.lr, config.loss.name, config.loss.options["alpha"]) == (0.01, "marc", 2.0)
-    over = read_config(["--config", str(file), "--train.lr", "3"], loss_options("marc"))
+    over = read_config(["--config", str(file), "--train.lr", "3"])
     assert over.train.lr == 3.0
 
 
@@ -385,24 +386,87 @@ def test_help_shows_the_options_of_the_loss_that_is_named(capsys: pytest.Capture
 def test_a_folder_with_labels_needs_no_name_of_a_dataset(
     archive: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert read_config(["--data.root", str(archive)], {}).data.name == "manifest"
-    assert read_config(["--data.root", str(archive), "--data.name", "ucm"], {}).data.name == "ucm"
+    assert read_config(["--data.root", str(archive)]).data.name == "manifest"
+    assert read_config(["--data.root", str(archive), "--data.name", "ucm"]).data.name == "ucm"
     (tmp_path / "c.yaml").write_text("data: {name: ucm}")
-    assert read_config(["--config", str(tmp_path / "c.yaml"), "--data.root", "x"], {}).data.name == "ucm"
-    assert read_config([], {}).data.name == "scenes"
+    assert read_config(["--config", str(tmp_path / "c.yaml"), "--data.root", "x"]).data.name == "ucm"
+    assert read_config([]).data.name == "scenes"
     assert main(["train", "--data.root", str(tmp_path)]) == 2
-    assert f"--data.root {tmp_path}: there is no labels.csv in it." in capsys.readouterr().err
+    assert f"--root {tmp_path}: there is no labels.csv in it." in capsys.readouterr().err
+
+
+def test_the_archive_is_named_as_in_every_other_command(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    short = read_config(["--dataset", "ucm", "--root", "a", "--labels", "b.csv"]).data
+    assert (short.name, short.root, short.labels) == ("ucm", "a", "b.csv")
+    assert read_config(["--root", "a", "--labels", "b.csv"]).data.name == "manifest"
+    assert (
+        read_config(["--dataset", "ucm", "--data.name", "ucm"]).data == read_config(["--dataset", "ucm"]).data
+    )
+    (tmp_path / "c.yaml").write_text("data: {name: ucm, root: a}")
+    over = read_config(["--config", str(tmp_path / "c.yaml"), "--root", "b"]).data
+    assert (over.name, over.root) == ("ucm", "b")
+    assert main(["train", "--root", "a", "--data.root", "b"]) == 2
+    assert capsys.readouterr().err == "marcir: --root a and --data.root b: give one of them.\n"
+
+
+def test_options_win_over_files_and_later_files_over_earlier_ones(tmp_path: Path) -> None:
+    first, second = tmp_path / "a.yaml", tmp_path / "b.yaml"
+    first.write_text("train: {lr: 1e-1, epochs: 5}\nloss: {name: marc, alpha: 3}\nrun: mine")
+    second.write_text("train: {lr: 2e-1}")
+    files = ["--config", str(first), "--config", str(second)]
+    config = read_config([*files, "--train.epochs", "7"])
+    assert (config.train.lr, config.train.epochs, config.run) == (0.2, 7, "mine")
+    assert config.loss.name == "marc"
+    assert repr(config.loss.options["alpha"]) == "3.0"
+    assert read_config(["--train.lr", "3e-1", *files, "--config", str(first)]).train.lr == 0.3
+    assert read_config([*files, "--config", str(first)]).train.lr == 0.1
+
+
+def test_a_setting_can_be_taken_back_to_nothing(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text("train: {patience: 3}\ndata: {name: ucm, root: x}")
+    config = read_config(
+        ["--config", str(tmp_path / "a.yaml"), "--train.patience", "null", "--data.root", "null"]
+    )
+    assert (config.train.patience, config.data.root) == (None, None)
+
+
+@pytest.mark.parametrize("name", ["3", "1e3", "true", "[a"])
+def test_a_path_is_never_taken_for_something_else(name: str) -> None:
+    assert read_config(["--dataset", "ucm", "--root", name, "--data.split", name]).data.split == name
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--trian.lr", "1"], "unknown argument '--trian.lr'. Did you mean '--train.lr'?"),
+        (["--loss.alpha", "1"], "unknown argument '--loss.alpha'."),
+        (["foo"], "unknown argument 'foo'."),
+        (["--train.lr"], "argument --train.lr: expected one argument."),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_options_that_there_are_not_are_refused_in_one_line(
+    options: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as exit_:
+        main(["train", *options])
+    assert exit_.value.code == 2
+    heard = capsys.readouterr().err
+    assert said in heard
+    assert heard.count("\n") == 1
 
 
 def test_the_defaults_are_a_pretrained_backbone() -> None:
-    encoder = read_config([], {}).encoder
+    encoder = read_config([]).encoder
     assert (encoder.backbone, encoder.weights, encoder.frozen) == ("tf_efficientnet_lite0", "imagenet", False)
 
 
 @pytest.mark.parametrize("file", sorted(Path("configs").glob("*.yaml")), ids=lambda path: path.stem)
 def test_the_recipes_can_be_read(file: Path) -> None:
     name = "marc-calibrated" if file.stem == "fast-cpu" else "marc"
-    config = read_config(["--config", str(file)], loss_options(name))
+    config = read_config(["--config", str(file)])
     assert config.loss.name == name
     if file.stem.startswith("paper-"):
         assert (config.data.size, config.train) == (224, Config().train)
@@ -412,14 +476,12 @@ def test_the_recipes_can_be_read(file: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--trian.lr", "1"], "unknown option '--trian.lr'. Did you mean '--train.lr'?"),
-        (["--train.lr", "fast"], "train.lr: Expected a float"),
-        (["--train.lr", "-1"], "train.lr = -1.0: must be above 0"),
-        (["--train.epochs", "0"], "train.epochs = 0: must be a whole number of 1 or more"),
-        (["--train.schedule", "cosin"], "train.schedule: Expected"),
-        (["--train.views", "3"], "train.views"),
+        (["--train.lr", "fast"], "train.lr = 'fast': must be a number."),
+        (["--train.lr", "-1"], "train.lr = -1: must be above 0"),
+        (["--train.epochs", "0"], "train.epochs = 0: must be 1 or more"),
+        (["--train.schedule", "cosin"], "train.schedule = 'cosin': unknown. Did you mean 'cosine'?"),
+        (["--train.views", "3"], "train.views = 3: must be 2 or less"),
         (["--loss.name", "mrac"], "unknown loss 'mrac'. Did you mean 'marc'?"),
-        (["--loss.alpha", "1"], "unknown option '--loss.alpha'"),
         (["--data.name", "scnes"], "unknown dataset 'scnes'. Did you mean 'scenes'?"),
         (["--data.root", "/nowhere"], "/nowhere is not a folder"),
         (["--encoder.backbone", "resnet999"], "timm has no 'resnet999'"),
@@ -431,9 +493,9 @@ def test_the_recipes_can_be_read(file: Path) -> None:
         ),
         (["--train.batch_size", "500"], "there are only 84 training images"),
         (["--encoder.frozen", "true", "--encoder.embedding", "backbone"], "trains the head alone"),
-        (["--encoder.dim", "1000000000000"], "must be a whole number from 1 to 65536"),
+        (["--encoder.dim", "1000000000000"], "encoder.dim = 1000000000000: must be 65536 or less"),
         (["--config", "/nowhere.yaml"], "there is no such file"),
-        (["--data.split", "/nowhere.json"], "there is no such split"),
+        (["--data.split", "/nowhere.json"], "there is no such file. Make it with: marcir data split"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
@@ -450,15 +512,32 @@ def test_settings_that_cannot_be_used_are_refused_in_one_line(
     ("text", "said"),
     [
         ("train:\n  lrr: 1\n", "unknown setting 'train.lrr'. Did you mean 'train.lr'?"),
-        ("trian:\n  lr: 1\n", "unknown section 'trian'. Did you mean 'train'?"),
-        ("train: 3\n", "'train' must hold settings, such as 'train: {batch_size: ...}'"),
+        ("trian:\n  lr: 1\n", "unknown setting 'trian'. Did you mean 'train'?"),
+        ("train: 3\n", "'train' must hold settings, such as 'train: {name: ...}'"),
         ("loss: marc\n", "'loss' must hold settings"),
         ("train:\n", "'train' must hold settings"),
-        ("1: 2\n", "unknown section '1'"),
+        ("1: 2\n", "unknown setting '1'"),
         ("- 1\n", "expected sections"),
         ("a: [\n", "c.yaml: while parsing"),
+        ("train:\n  lr: fast\n", "train.lr = 'fast': must be a number."),
+        ("loss:\n  tua: 1\n", "unknown setting 'loss.tua'. Did you mean 'loss.tau'?"),
+        ("train: {2020-01-01: 1}\n", "keys must be str"),
+        ("train: &train [*train]\n", "Circular reference"),
     ],
-    ids=["setting", "section", "number", "word", "nothing", "number as section", "list", "broken"],
+    ids=[
+        "setting",
+        "section",
+        "number",
+        "word",
+        "nothing",
+        "number as section",
+        "list",
+        "broken",
+        "type",
+        "option",
+        "date",
+        "circle",
+    ],
 )
 def test_a_file_of_settings_with_a_mistake_is_refused_in_one_line(
     text: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -514,8 +593,8 @@ def test_the_configuration_proves_the_split_and_not_only_its_table(
     trained: Path, settings: list[str]
 ) -> None:
     config = json.loads((trained / "config.json").read_text())
-    other = open_task(read_config([*settings, "--train.seed", "1"], loss_options("mulsupcon"))).split
+    other = open_task(read_config([*settings, "--train.seed", "1"])).split
     assert config["label_checksum"] == other.label_checksum
     assert config["split_checksum"] != other.checksum
-    same = open_task(read_config(settings, loss_options("mulsupcon"))).split
+    same = open_task(read_config(settings)).split
     assert config["split_checksum"] == same.checksum

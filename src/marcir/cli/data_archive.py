@@ -5,10 +5,10 @@ import sys
 from marcir.cli.parser import Parser
 
 
-def add_archive(parser: Parser) -> None:
+def add_archive(parser: Parser, required: bool = True) -> None:
     """The options that name an archive, spelled the same in every command."""
     parser.add_argument(
-        "--dataset", required=True, metavar="NAME", help="manifest (your own), ucm, scenes ..."
+        "--dataset", required=required, metavar="NAME", help="manifest (your own), ucm, scenes ..."
     )
     parser.add_argument("--root", metavar="DIR", help="the archive's folder (scenes has one of its own)")
     parser.add_argument("--labels", metavar="CSV", help="a label table elsewhere than in the folder")

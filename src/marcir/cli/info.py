@@ -17,6 +17,6 @@ def run(parser: Parser, arguments: Sequence[str]) -> None:
 
         print(store_info(options.what))
     else:
-        from marcir.model.info import info
+        from marcir.training.model_info import model_info
 
-        print(info(options.what))
+        print(model_info(options.what))

@@ -10,12 +10,11 @@ computed again only where the first differs.
 
 import errno
 import hashlib
-import json
 import os
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -26,6 +25,7 @@ from marcir.data.resize import to_square
 from marcir.data.validation import for_all, needed_form, refuse_broken
 from marcir.errors import BrokenImageError, ConfigError, needs
 from marcir.files import atomic_write, cache_outside, fingerprint, mark_used, reason, remove_unused
+from marcir.schema import load, record, save
 
 with needs("train"):
     from filelock import FileLock
@@ -34,7 +34,7 @@ with needs("train"):
 _VERSION = 3
 
 
-@dataclass(frozen=True)
+@record()
 class Pack:
     """Notes on a packed archive.
 
@@ -82,8 +82,7 @@ def _renewed(notes: Path, archive: Archive, size: int, status: str) -> Pack:
     if pack is None or pack.checksum != checksum_of_files(archive):
         pack = _packed(notes, archive, size, status)
     pack = replace(pack, status=status)
-    with atomic_write(notes) as temporary:
-        temporary.write_text(json.dumps(asdict(pack)), "utf-8")
+    save(notes, pack)
     return pack
 
 
@@ -118,11 +117,11 @@ def _packed(notes: Path, archive: Archive, size: int, status: str) -> Pack:
 def _opened(notes: Path) -> tuple[Pack, np.ndarray] | None:
     """The notes and the images, if both can be read."""
     try:
-        pack = Pack(**json.loads(notes.read_bytes()))
+        pack = load(Pack, notes, "notes on a packed archive")
         images = load_packed(notes.with_name(pack.file))
-    except (OSError, ValueError, TypeError, EOFError, RecursionError):
+    except (OSError, ValueError, EOFError):
         return None
-    return (pack, images) if isinstance(pack.broken, dict) and images.ndim == 4 else None
+    return (pack, images) if images.ndim == 4 else None
 
 
 def checksum_of_files(archive: Archive) -> str:

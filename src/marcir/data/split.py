@@ -2,12 +2,10 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Annotated, Literal, get_args
 
 import torch
 
@@ -15,7 +13,7 @@ from marcir.checks import check_choice, check_seed
 from marcir.data.archive import Archive
 from marcir.data.stratify import iterative_stratification
 from marcir.errors import ConfigError, DataError, did_you_mean
-from marcir.files import atomic_write
+from marcir.schema import AfterValidator, load, record, save
 
 Method = Literal["random", "stratified"]
 PARTS = ("train", "validation", "test")
@@ -23,7 +21,7 @@ PARTS = ("train", "validation", "test")
 SHARES = (0.7, 0.1, 0.2)
 
 
-@dataclass(frozen=True)
+@record(unknown="ignore")
 class Split:
     """Which images belong to which part.
 
@@ -35,15 +33,17 @@ class Split:
         train: Ids of the training images.
         validation: Ids of the validation images.
         test: Ids of the test images.
+        version: Of the file.
     """
 
     dataset: str
     method: Method
-    seed: int
+    seed: Annotated[int, AfterValidator(check_seed)]
     label_checksum: str
     train: tuple[str, ...]
     validation: tuple[str, ...]
     test: tuple[str, ...]
+    version: Literal[1] = 1
 
     def positions(self, archive: Archive, part: str) -> list[int]:
         """Where the images of a part stand in the archive.
@@ -75,8 +75,7 @@ class Split:
 
     def save(self, path: str | Path) -> None:
         """Write the split as JSON, whole or not at all."""
-        with atomic_write(Path(path)) as temporary:
-            temporary.write_text(json.dumps(asdict(self), indent=1, ensure_ascii=False) + "\n", "utf-8")
+        save(path, self, indent=1)
 
     @classmethod
     def load(cls, path: str | Path, archive: Archive) -> "Split":
@@ -85,21 +84,7 @@ class Split:
         Raises:
             DataError: Where parts overlap, name unknown images, or the label table is another.
         """
-        try:
-            content = json.loads(Path(path).read_text("utf-8"))
-            parts = {part: _texts(content, part) for part in PARTS}
-            split = cls(
-                _text(content, "dataset"),
-                check_choice("method", content["method"], get_args(Method)),
-                check_seed(content["seed"]),
-                _text(content, "label_checksum"),
-                **parts,
-            )
-        except FileNotFoundError:
-            raise DataError(f"{path}: there is no such split. Make it with: marcir data split") from None
-        except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
-            reason = f"{error} is missing" if isinstance(error, KeyError) else str(error).rstrip(".")
-            raise DataError(f"{path}: not a split ({reason}). Make it with: marcir data split") from error
+        split = load(cls, path, "a split", "Make it with: marcir data split")
         split.check(archive, path)
         return split
 
@@ -125,19 +110,6 @@ class Split:
                 f"{where}: the label table of {archive.root} is not the one that was split: its checksum is "
                 f"{archive.label_checksum[:12]}, not {self.label_checksum[:12]}. Restore it, or split again."
             )
-
-
-def _text(content: Mapping[str, Any], name: str) -> str:
-    if not isinstance(content[name], str):
-        raise TypeError(f"{name} is no text")
-    return str(content[name])
-
-
-def _texts(content: Mapping[str, Any], name: str) -> tuple[str, ...]:
-    ids = content[name]
-    if not isinstance(ids, list) or not all(isinstance(image, str) for image in ids):
-        raise TypeError(f"{name} is no list of image ids")
-    return tuple(ids)
 
 
 def _unknown_image(where: str | Path, part: str, image: str, archive: Archive) -> str:
@@ -179,7 +151,8 @@ def draw_split(
         parts = [
             [image for image, of in zip(shuffled, member, strict=True) if of == part] for part in range(3)
         ]
-    return Split(archive.name, method, seed, archive.label_checksum, *(tuple(sorted(part)) for part in parts))
+    train, validation, test = (tuple(sorted(part)) for part in parts)
+    return Split(archive.name, method, seed, archive.label_checksum, train, validation, test)
 
 
 def default_sizes(images: int) -> tuple[int, int, int]:

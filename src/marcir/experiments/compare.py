@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from marcir.errors import DataError
-from marcir.files import atomic_write, reason
+from marcir.files import atomic_write
 from marcir.metrics.comparison import ColumnComparison, compare_scores
-from marcir.metrics.scores import Scores
 from marcir.text_tables import aligned, percent, plain
+from marcir.training.evaluation_file import EvaluationFile
 
 
 @dataclass(frozen=True)
@@ -65,34 +65,18 @@ def compare(first: str | Path, second: str | Path, seed: int = 0) -> Comparison:
     Raises:
         DataError: Where they were not judged on the same queries, gallery, labels and definitions.
     """
-    contents = [_read(Path(path)) for path in (first, second)]
-    scores = [
-        Scores.from_json(content.get("model"), str(path))
-        for content, path in zip(contents, (first, second), strict=True)
-    ]
+    one, two = EvaluationFile.load(first), EvaluationFile.load(second)
     where = f"{first} and {second} cannot be compared"
     try:
-        columns = compare_scores(scores[0], scores[1], seed)
+        columns = compare_scores(one.model, two.model, seed)
     except DataError as error:
         raise DataError(f"{where}: {error}") from error
-    if contents[0].get("judged_by") != contents[1].get("judged_by"):
+    if one.judged_by != two.judged_by:
         raise DataError(f"{where}: their labels or their galleries differ. Evaluate both with the same ones.")
-    names = [str(content.get("name", path)) for content, path in zip(contents, (first, second), strict=True)]
+    names = (one.name or str(first), two.name or str(second))
     if names[0] == names[1]:
-        names = [str(first), str(second)]
-    return Comparison(names[0], names[1], tuple(columns))
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        content = json.loads(path.read_text("utf-8"))
-    except FileNotFoundError:
-        raise DataError(f"{path}: there is no such file. Make it with: marcir evaluate --json") from None
-    except (OSError, ValueError, RecursionError) as error:
-        raise DataError(f"{path}: not what `marcir evaluate --json` writes ({reason(error)}).") from error
-    if not isinstance(content, dict):
-        raise DataError(f"{path}: not what `marcir evaluate --json` writes.")
-    return content
+        names = (str(first), str(second))
+    return Comparison(*names, tuple(columns))
 
 
 def _signed(value: float) -> str:

@@ -7,19 +7,21 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from marcir.catalog import LOSSES, loss_options
+import torch
+
+from marcir.catalog import LOSSES, create_loss, loss_options
 from marcir.checks import NAMED_WEIGHTS, RANDOM_WEIGHTS, check_seed
-from marcir.config import Config, LossConfig, read_yaml
-from marcir.errors import ConfigError, did_you_mean
-from marcir.experiments.plan_settings import check_values, checked_options, checked_section
+from marcir.config import Config, LossConfig, checked_options, read_yaml
+from marcir.errors import ConfigError
 from marcir.experiments.record import COMPARISON, run_name, slug
+from marcir.labels.statistics import LabelStatistics
 from marcir.model.backbone import check_backbone
+from marcir.schema import AfterValidator, BeforeValidator, Field, record, validate
 from marcir.training.run_folder import DATA_PLACES, NEUTRAL
 from marcir.training.train import effective
 
-_KEYS = ("datasets", "losses", "seeds", "split_seed", "encoder", "train")
 PLACES = DATA_PLACES | {"encoder.weights"}  # where things lie; what lies there counts instead
 
 
@@ -74,6 +76,35 @@ def with_seed(config: Config, seed: int) -> Config:
     return replace(config, train=replace(config.train, seed=seed))
 
 
+def _as_settings(given: Any) -> Any:
+    """A name alone stands for settings that have only a name."""
+    return {"name": given} if isinstance(given, str) else given
+
+
+_Named = Annotated[dict[str, Any], BeforeValidator(_as_settings)]
+_Section = Annotated[dict[str, Any], BeforeValidator(lambda given: {} if given is None else given)]
+_Losses = Annotated[
+    list[_Named],
+    BeforeValidator(lambda given: list(LOSSES) if given == "all" else given),
+    Field(min_length=1),
+]
+_Seed = Annotated[int, AfterValidator(check_seed)]
+
+
+@record()
+class _PlanFile:
+    """A plan as its file has it."""
+
+    datasets: Annotated[list[_Named], Field(min_length=1)] = field(
+        default_factory=lambda: [{"name": "scenes"}]
+    )
+    losses: _Losses = field(default_factory=lambda: [{"name": name} for name in LOSSES])
+    seeds: Annotated[list[_Seed], Field(min_length=1)] = field(default_factory=lambda: [0])
+    split_seed: _Seed = 0
+    encoder: _Section = field(default_factory=dict)
+    train: _Section = field(default_factory=dict)
+
+
 def read_plan(path: str | Path) -> Plan:
     """A plan from its YAML file.
 
@@ -81,81 +112,52 @@ def read_plan(path: str | Path) -> Plan:
         ConfigError: One line that names the file and the key.
     """
     content = read_yaml(path)
-    for key in content:
-        if key not in _KEYS:
-            raise ConfigError(f"{path}: unknown key '{key}'. {did_you_mean(str(key), _KEYS)}")
     try:
-        return Plan(
-            tuple(_base(data, content) for data in _datasets(content)),
-            _losses(content.get("losses", "all")),
-            _seeds(content.get("seeds", [0])),
-            check_seed(content.get("split_seed", 0)),
-        )
-    except (ConfigError, TypeError) as error:
+        file = validate(_PlanFile, content)
+        losses = tuple(_loss(dict(options)) for options in file.losses)
+        bases = tuple(_base(data, file) for data in file.datasets)
+        _refuse_twice("losses", [title for title, _ in losses], "Give one of them another title")
+        _refuse_twice("datasets", [base.data.name for base in bases], "Give each a results folder of its own")
+        _refuse_twice("seeds", list(map(str, file.seeds)), "Remove one of them")
+        return Plan(bases, losses, tuple(file.seeds), file.split_seed)
+    except ConfigError as error:
         raise ConfigError(f"{path}: {error}") from error
 
 
-def _datasets(content: Mapping[str, Any]) -> list[dict[str, Any]]:
-    listed = _list(content.get("datasets", [{"name": "scenes"}]), "datasets")
-    found = [{"name": each} if isinstance(each, str) else dict(_mapping(each, "datasets")) for each in listed]
-    names = [str(each.get("name", "scenes")) for each in found]
-    _refuse_twice("datasets", names, "Give each a results folder of its own")
-    return found
-
-
-def _seeds(given: Any) -> tuple[int, ...]:
-    seeds = tuple(check_seed(seed) for seed in _list(given, "seeds"))
-    _refuse_twice("seeds", list(map(str, seeds)), "Remove one of them")
-    return seeds
-
-
-def _base(data: dict[str, Any], content: Mapping[str, Any]) -> Config:
-    sections = {"data": data} | {
-        name: dict(_mapping(content.get(name) or {}, name)) for name in ("encoder", "train")
-    }
-    if "seed" in sections["train"]:
+def _base(data: Mapping[str, Any], file: _PlanFile) -> Config:
+    if "seed" in file.train:
         raise ConfigError("train.seed: every seed of `seeds` takes its place. Set seeds.")
-    for settings in (data, sections["encoder"]):
-        settings |= {name: _expanded(value) for name, value in settings.items() if isinstance(value, str)}
-    config = Config.of({name: checked_section(name, settings) for name, settings in sections.items()})
+    config = Config.of({"data": _expanded(data), "encoder": _expanded(file.encoder), "train": file.train})
     check_backbone(config.encoder.backbone)
     return config
 
 
-def _expanded(value: str) -> str:
+def _expanded(settings: Mapping[str, Any]) -> dict[str, Any]:
     """With environment variables, such as $HOME, filled in."""
-    expanded = os.path.expandvars(value)
-    missing = re.search(r"\$\{?(\w+)", expanded)
-    if missing:
-        raise ConfigError(
-            f"'{value}': the environment variable {missing[1]} is not set. Set it, or give a path."
-        )
+    expanded = {}
+    for name, value in settings.items():
+        expanded[name] = os.path.expandvars(value) if isinstance(value, str) else value
+        if missing := re.search(r"\$\{?(\w+)", str(expanded[name])):
+            raise ConfigError(
+                f"'{value}': the environment variable {missing[1]} is not set. Set it, or give a path."
+            )
     return expanded
 
 
-def _losses(given: Any) -> tuple[tuple[str, LossConfig], ...]:
-    found = [_loss(each) for each in (LOSSES if given == "all" else _list(given, "losses"))]
-    _refuse_twice("losses", [title for title, _ in found], "Give one of them another title")
-    return tuple(found)
-
-
-def _loss(given: Any) -> tuple[str, LossConfig]:
-    options = {"name": given} if isinstance(given, str) else dict(_mapping(given, "losses"))
+def _loss(options: dict[str, Any]) -> tuple[str, LossConfig]:
     if "name" not in options:
         raise ConfigError("losses: a loss needs a name, such as {name: marc, alpha: 0.5}.")
     name, title = options.pop("name"), options.pop("title", None)
-    known = loss_options(name)
-    for option in options:
-        if option not in known:
-            raise ConfigError(
-                f"losses: '{name}' has no option '{option}'. {did_you_mean(str(option), known)}"
-            )
+    try:
+        checked = checked_options(options, loss_options(name))
+        # Any labels will do: a value that the loss refuses must not wait for its turn.
+        create_loss(name, statistics=LabelStatistics.from_labels(torch.eye(2)), embedding_dim=2, **checked)
+    except ConfigError as error:
+        raise ConfigError(f"losses: {name}: {error}") from error
     varied = ", ".join(f"{option} {value}" for option, value in options.items())
     title = " ".join(str(title or "").split()) or (f"{name} ({varied})" if varied else name)
     if slug(title).lower() in LOSSES and (title != name or options):
         raise ConfigError(f"losses: the title '{title}' is that of a loss with its defaults. Give another.")
-    checked = checked_options(options, known)
-    check_values(name, checked)
     return title, LossConfig(name, checked)
 
 
@@ -165,21 +167,6 @@ def _refuse_twice(key: str, names: Sequence[str], advice: str) -> None:
     for place, name in enumerate(names):
         if files[place] in files[:place]:
             raise ConfigError(f"{key}: duplicate '{name}', as file names. {advice}.")
-
-
-def _list(given: Any, key: str) -> Sequence[Any]:
-    if not isinstance(given, list) or not given:
-        raise ConfigError(f"{key}: expected a list, such as [...], found {given!r}.")
-    return given
-
-
-def _mapping(given: Any, key: str) -> Mapping[str, Any]:
-    if not isinstance(given, Mapping):
-        raise ConfigError(f"{key}: expected settings, such as {{name: ...}}, found {given!r}.")
-    wrong = next((name for name in given if not isinstance(name, str)), None)
-    if wrong is not None:
-        raise ConfigError(f"{key}: expected names of settings, found {wrong!r}.")
-    return given
 
 
 def config_hash(config: Config, split_checksum: str) -> str:

@@ -1,24 +1,20 @@
 """What a finished run leaves in the results folder: one JSON file, and the vectors of its test images."""
 
 import hashlib
-import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from types import UnionType
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any, Literal
 
-from marcir.errors import DataError
-from marcir.files import atomic_write, reason
-from marcir.metrics.scores import Scores
+from marcir.schema import load, record, save
+from marcir.training.evaluation_file import StoredScores
 from marcir.types import Embeddings
 
-FORMAT = 1
 COMPARISON = "comparison"  # the study that `marcir benchmark` makes
 _BYTES, _CUT = 150, 120  # of a file name: the most, and what is kept of one that has more
 
 
-@dataclass(frozen=True, eq=False)
+@record(eq=False)
 class Record:
     """One run: its settings and its results.
 
@@ -44,6 +40,7 @@ class Record:
         references: Columns of chance, oracle and untrained; of the last also `tail`.
         labels: Labels of the test images, by the order of the scores' ids.
         image_side: Shorter side of the archive's images in pixels, by the first of them; None if unknown.
+        format: Version of the file.
     """
 
     study: str
@@ -63,10 +60,11 @@ class Record:
     validation: Mapping[str, float] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)
     judged_by: str = ""
-    scores: Scores | None = None
+    scores: StoredScores | None = None
     references: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     labels: tuple[tuple[str, ...], ...] = ()
     image_side: int | None = None
+    format: Literal[1] = 1
 
     @property
     def name(self) -> str:
@@ -133,11 +131,11 @@ class Results:
         """Write a run's record, whole or not at all; its vectors first, so that a record means both."""
         if vectors is not None:
             vectors.save(self.vectors_file(record.study, record.name))
-        content = {**asdict(_without_scores(record)), "format": FORMAT}
-        content["scores"] = None if record.scores is None else record.scores.as_json()
-        path = self.record_file(record.study, record.name)
-        with atomic_write(path) as temporary:
-            temporary.write_text(json.dumps(content, ensure_ascii=False) + "\n", "utf-8")
+        scores = None if record.scores is None else record.scores.as_json()
+        save(
+            self.record_file(record.study, record.name),
+            {**asdict(replace(record, scores=None)), "scores": scores},
+        )
 
     def save_failure(self, record: Record) -> None:
         """Write the record of a run that failed, unless there is one with scores."""
@@ -169,47 +167,4 @@ def read_record(path: Path) -> Record:
     Raises:
         DataError: Where it is something else.
     """
-    try:
-        content = json.loads(path.read_text("utf-8"))
-        if content.pop("format") != FORMAT:
-            raise ValueError("another format")
-        scores = content.pop("scores")
-        _check_types(content)
-        content["labels"] = tuple(tuple(names) for names in content["labels"])
-        read = None if scores is None else Scores.from_json(scores, str(path))
-        return Record(**content, scores=read)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        if isinstance(error, DataError):
-            raise
-        raise DataError(
-            f"{path}: not a record of marcir benchmark ({reason(error)}). Remove it to run it again."
-        ) from error
-
-
-def _check_types(content: Mapping[str, Any]) -> None:
-    """Refuse fields of another type than a record has."""
-    for name, hint in get_type_hints(Record).items():
-        if name in content and not _is(content[name], hint):
-            raise ValueError(f"{name} is {content[name]!r}"[:100])
-
-
-def _is(value: Any, hint: Any) -> bool:
-    """Whether something from a JSON file is of a type: a union, a mapping of texts, a tuple or a plain one.
-
-    >>> _is({"a": {"b": 1}}, Mapping[str, Mapping[str, float]]), _is({"a": 1}, Mapping[str, str])
-    (True, False)
-    """
-    kind, inner = get_origin(hint) or hint, get_args(hint)
-    if kind is UnionType:
-        return any(_is(value, each) for each in inner)
-    if kind is Mapping:
-        return isinstance(value, dict) and all(_is(each, inner[1]) for each in value.values())
-    if kind is tuple:
-        return isinstance(value, list) and all(_is(each, inner[0]) for each in value)
-    if kind is float:
-        return isinstance(value, int | float) and not isinstance(value, bool)
-    return kind is Any or (isinstance(value, kind) and not (kind is int and isinstance(value, bool)))
-
-
-def _without_scores(record: Record) -> Record:
-    return replace(record, scores=None)
+    return load(Record, path, "a record of marcir benchmark", "Remove it to run it again.")

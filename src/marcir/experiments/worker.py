@@ -12,6 +12,7 @@ import threading
 from pathlib import Path
 
 from marcir.experiments.record import Record, Results
+from marcir.schema import parse
 
 
 def main() -> None:
@@ -24,7 +25,7 @@ def main() -> None:
     from marcir.experiments.perform import perform
 
     while True:
-        record = Record(**json.loads(asked.get()))
+        record = parse(Record, asked.get())
         try:
             done = perform(record, results, quiet="tell" not in sys.argv[2:])
         except KeyboardInterrupt:

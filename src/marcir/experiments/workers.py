@@ -9,10 +9,11 @@ import sys
 from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from marcir.experiments.record import Record, Results
 from marcir.processes import describe_exit
+from marcir.schema import to_json
 
 _WORKER = "marcir.experiments.worker"
 _PATIENCE = 120  # seconds that a run may take to save itself after Ctrl-C
@@ -58,7 +59,7 @@ class Worker:
         """Begin a run."""
         self._record = record
         with suppress(BrokenPipeError):  # it has died, as `end` will tell
-            print(json.dumps(asdict(record)), file=self._requests, flush=True)
+            print(to_json(record), end="", file=self._requests, flush=True)
 
     def end(self) -> Outcome:
         """Wait until the run is over."""

@@ -9,6 +9,8 @@ from marcir.checks import check_seed
 from marcir.errors import DataError
 from marcir.metrics.scores import Scores
 
+# Resampling is done here and not by scipy.stats: permutation_test draws other signs from the same seed, so
+# that published p values would change; bootstrap refuses a single group; and the core install has no scipy.
 RESAMPLES = 10_000
 CONFIDENCE = 0.95
 _DRAWN = 2**22  # query draws held at a time

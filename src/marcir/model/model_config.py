@@ -1,20 +1,26 @@
 """A model's configuration as it was read from a file that anyone may have written."""
 
-import math
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
-from typing import Any
+import json
+from typing import Annotated, Any
 
-from marcir.checks import check_choice, check_int
+from marcir.checks import check_choice
 from marcir.config import MOST_NUMBERS, MOST_PIXELS
+from marcir.schema import AfterValidator, AllowInfNan, Field, parse, record
+
+_Finite = Annotated[float, AllowInfNan(False)]
+_Positive = Annotated[_Finite, Field(gt=0)]
 
 
-@dataclass(frozen=True)
+def _one_of(name: str, *known: str) -> AfterValidator:
+    return AfterValidator(lambda value: check_choice(name, value, known))
+
+
+@record(unknown="ignore")
 class ModelConfig:
     """What a model needs to know to embed images: `config.json`.
 
     Attributes:
-        marcir: The package's version.
+        marcir: The version of the package that wrote it, and with it the file's own.
         backbone: timm's name.
         bands: Bands of the images.
         size: Side of the images that the network sees.
@@ -34,14 +40,15 @@ class ModelConfig:
 
     marcir: str
     backbone: str
-    bands: int
-    size: int
-    packed_size: int
-    dtype: str
-    mean: tuple[float, ...]
-    std: tuple[float, ...]
-    dim: int
-    embedding: str
+    # The limits are far above any real model, and far below what fills the memory.
+    bands: Annotated[int, Field(ge=1, le=1 << 12)]
+    size: Annotated[int, Field(ge=1, le=MOST_PIXELS)]
+    packed_size: Annotated[int, Field(ge=1, le=2 * MOST_PIXELS)]
+    dtype: Annotated[str, _one_of("dtype", "uint8", "uint16", "int16", "float32")]
+    mean: tuple[_Finite, ...]
+    std: tuple[_Positive, ...]
+    dim: Annotated[int, Field(ge=0, le=MOST_NUMBERS)]
+    embedding: Annotated[str, _one_of("embedding", "projection", "backbone")]
     labels: tuple[str, ...]
     training_counts: tuple[int, ...]
     loss: dict[str, Any]
@@ -49,52 +56,22 @@ class ModelConfig:
     label_checksum: str
     split_checksum: str
 
-
-_DTYPES = ("uint8", "uint16", "int16", "float32")
-_EMBEDDINGS = ("projection", "backbone")
-# Far above any real model, far below what fills the memory.
-_LARGEST = {"bands": 1 << 12, "size": MOST_PIXELS, "packed_size": 2 * MOST_PIXELS, "dim": MOST_NUMBERS}
+    def __post_init__(self) -> None:
+        for name in ("mean", "std"):
+            if len(getattr(self, name)) not in (1, self.bands):
+                raise ValueError(f"{name} must be one number per band")
+        if self.embedding == "projection" and not self.dim:  # a backbone alone may have no head
+            raise ValueError("dim = 0: must be 1 or more")
+        if not isinstance(self.loss.get("name"), str):
+            raise ValueError("loss must be a loss with its name")
+        if len(self.training_counts) != len(self.labels):
+            raise ValueError("training_counts must be one number per label")
 
 
 def checked_config(content: Any) -> ModelConfig:
     """The configuration in the content of a `config.json`; what it has besides is left out.
 
     Raises:
-        ValueError: Says which entry is missing or cannot be.
+        SchemaError: Says which entry is missing or cannot be.
     """
-    if not isinstance(content, Mapping):
-        raise ValueError("it is no object")
-    missing = [each.name for each in fields(ModelConfig) if each.name not in content]
-    if missing:
-        raise ValueError(f"it lacks {', '.join(missing)}")
-    values = {each.name: content[each.name] for each in fields(ModelConfig)}
-    headless = values["embedding"] == "backbone"  # then there may be no head, and its length is 0
-    for name, largest in _LARGEST.items():
-        check_int(name, values[name], 0 if name == "dim" and headless else 1, largest)
-    for name in ("marcir", "backbone", "dataset", "label_checksum", "split_checksum"):
-        _need(name, isinstance(values[name], str), "a text")
-    check_choice("dtype", str(values["dtype"]), _DTYPES)
-    check_choice("embedding", str(values["embedding"]), _EMBEDDINGS)
-    loss = values["loss"]
-    _need("loss", isinstance(loss, dict) and isinstance(loss.get("name"), str), "a loss with its name")
-    for name in ("mean", "std", "labels", "training_counts"):
-        _need(name, isinstance(values[name], list), "a list")
-        values[name] = tuple(values[name])
-    for name in ("mean", "std"):
-        _need(name, len(values[name]) in (1, values["bands"]), "one number a band")
-        _need(name, all(map(_is_number, values[name])), "finite numbers")
-    _need("std", min(values["std"]) > 0, "numbers above 0")
-    _need("labels", all(isinstance(label, str) for label in values["labels"]), "names")
-    counts = values["training_counts"]
-    _need("training_counts", all(isinstance(count, int) for count in counts), "whole numbers")
-    _need("training_counts", len(counts) == len(values["labels"]), "one number a label")
-    return ModelConfig(**values)
-
-
-def _need(name: str, given: bool, what: str) -> None:
-    if not given:
-        raise ValueError(f"{name} must be {what}")
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return parse(ModelConfig, json.dumps(content))

@@ -24,9 +24,10 @@ from typing import Literal
 import torch
 from filelock import FileLock
 
-from marcir.errors import ConfigError
-from marcir.files import atomic_write, cache_folder, reason
+from marcir.errors import ConfigError, DataError
+from marcir.files import cache_folder, reason
 from marcir.processes import signal_name
+from marcir.schema import load, record, save
 
 PrecisionName = Literal["float32", "bfloat16"]
 Verdict = Literal["usable", "unusable", "open"]
@@ -98,6 +99,17 @@ class Tried:
     def worth(self) -> bool:
         """Whether bfloat16 should be taken."""
         return self.verdict == "usable" and self.rate >= WORTH
+
+
+@record()
+class _Kept:
+    """A verdict in the cache, when it was found, and what it is about."""
+
+    verdict: Verdict
+    rate: float
+    what: str
+    time: float
+    subject: str
 
 
 @dataclass(frozen=True)
@@ -294,20 +306,16 @@ def _alone(file: Path) -> Iterator[None]:
 def _kept(file: Path, subject: str) -> Tried | None:
     """A verdict that was kept; None where there is none, it is too old or damaged."""
     try:
-        content = json.loads(file.read_text("utf-8"))
-        tried = Tried(content["verdict"], float(content["rate"]), str(content["what"]))
-        age = time.time() - float(content["time"])
-    except (OSError, ValueError, KeyError, TypeError):
+        kept = load(_Kept, file, "the verdict of a trial")
+    except DataError:
         return None
-    valid = content["subject"] == subject and tried.verdict in ("usable", "unusable", "open")
-    return tried if valid and (tried.verdict != "open" or 0 <= age < _OPEN_SECONDS) else None
+    recent = kept.verdict != "open" or 0 <= time.time() - kept.time < _OPEN_SECONDS
+    return Tried(kept.verdict, kept.rate, kept.what) if kept.subject == subject and recent else None
 
 
 def _keep(file: Path, subject: str, tried: Tried) -> None:
-    content = {**asdict(tried), "time": time.time(), "subject": subject}
     try:
-        with atomic_write(file, durable=False) as temporary:
-            temporary.write_text(json.dumps(content, indent=1) + "\n", "utf-8")
+        save(file, _Kept(**asdict(tried), time=time.time(), subject=subject), indent=1, durable=False)
     except ConfigError as error:
         _say(f"the verdict on bfloat16 is not kept: {error}")
 

@@ -176,8 +176,8 @@ def _advice(images: str | Path, labels: str | Path | None, count: int) -> str:
         labels: Its label table, if one was given.
         count: How many images there are.
     """
-    words = ["marcir", "train", "--data.name", "manifest", "--data.root", str(images)]
-    words += ["--data.labels", str(labels)] if labels is not None else []
+    words = ["marcir", "train", "--dataset", "manifest", "--root", str(images)]
+    words += ["--labels", str(labels)] if labels is not None else []
     words += ["--encoder.frozen", "true", "--train.epochs", "60", "--train.schedule", "cosine"]
     trained = int(0.7 * count)
     if trained < 2 * TrainConfig.batch_size:

@@ -3,12 +3,10 @@
 LanceDB is not fork-safe: open a store inside the process that uses it.
 """
 
-import json
 import math
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict
 from datetime import timedelta
 from functools import wraps
 from pathlib import Path
@@ -18,9 +16,9 @@ import numpy as np
 
 from marcir.checks import check_int
 from marcir.errors import StoreError, UnusableStoreError, needs
+from marcir.schema import to_json
 from marcir.search.label_index import unknown_label
 from marcir.search.lance_io import (
-    VERSION,
     file_is_gone,
     read_about,
     refuse_missing,
@@ -159,7 +157,7 @@ class LanceStore:
                 columns = pa.schema([("name", pa.string()), ("content", pa.large_binary())])
                 db.create_table("model", pa.table(content, schema=columns))
             if "about" not in names or found.root != about.root:
-                says = json.dumps({"version": VERSION, **asdict(about)})
+                says = to_json(about)
                 mode = "overwrite" if "about" in names else "create"
                 db.create_table("about", pa.table({"about": [says]}), mode=mode)
             if "images" not in names:

@@ -1,6 +1,5 @@
 """Opening and making the tables of a LanceDB store, and keeping a second writer out."""
 
-import json
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,12 +8,12 @@ from typing import Any
 
 from marcir.errors import StoreError, UnusableStoreError, needs
 from marcir.files import reason
+from marcir.schema import parse
 from marcir.search.records import About
 
 with needs("train"):
     from filelock import FileLock, Timeout
 
-VERSION = 1
 TABLES = ("model", "about", "images")  # in the order in which they are made
 _LOCK = ".lock"
 
@@ -110,12 +109,6 @@ def _is_whole(db: Any, name: str) -> bool:
 def read_about(uri: str, db: Any) -> About:
     """What a store says of itself."""
     try:
-        said = dict(json.loads(db.open_table("about").to_arrow()["about"][0].as_py()))
-        version = said.pop("version")
-        if version != VERSION:
-            raise StoreError(f"{uri}: a store of version {version}; this marcir reads version {VERSION}.")
-        return About(**said)
-    except (KeyError, TypeError, IndexError, ValueError) as error:
-        if isinstance(error, StoreError):
-            raise
+        return parse(About, db.open_table("about").to_arrow()["about"][0].as_py())
+    except (KeyError, IndexError, ValueError) as error:
         raise StoreError(f"{uri}: what the store says of itself cannot be read ({reason(error)}).") from error

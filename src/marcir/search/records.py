@@ -3,12 +3,13 @@
 import datetime
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 
 from marcir.checks import check_finite
 from marcir.errors import ConfigError, StoreError
+from marcir.schema import record
 
 # How far from 1 the length of a unit vector may be.
 _UNIT = 1e-2
@@ -94,7 +95,7 @@ class Hit:
     labels: tuple[str, ...]
 
 
-@dataclass(frozen=True)
+@record()
 class About:
     """What a store says of itself.
 
@@ -102,11 +103,13 @@ class About:
         model: Fingerprint of the model whose vectors it holds.
         dim: Their length.
         root: The folder that its ids start from, when it was indexed.
+        version: Of the store's tables.
     """
 
     model: str
     dim: int
     root: str
+    version: Literal[1] = 1
 
 
 class Store(Protocol):

@@ -1,11 +1,10 @@
 """Everything that a run needs to go on exactly where it was, written whole or not at all."""
 
-import json
 import os
 import shutil
-from dataclasses import asdict, dataclass, field
+from dataclasses import field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from safetensors import SafetensorError
@@ -13,13 +12,14 @@ from safetensors.torch import load_file, save
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from marcir.errors import TrainingError
+from marcir.errors import DataError, TrainingError
 from marcir.files import reason
+from marcir.schema import load, record, to_json
 
 _TENSORS, _NUMBERS = "state.safetensors", "state.json"
 
 
-@dataclass
+@record(frozen=False)
 class Progress:
     """Where a run stands.
 
@@ -40,6 +40,15 @@ class Progress:
     best_epoch: int | None = None
     seconds: float = 0.0
     history: list[dict[str, Any]] = field(default_factory=list)
+
+
+@record()
+class _Numbers:
+    """What a checkpoint holds beside tensors: where the run stands, and the optimiser's settings."""
+
+    progress: Progress
+    optimiser: list[dict[str, Any]]
+    version: Literal[1] = 1
 
 
 class Checkpoints:
@@ -66,9 +75,7 @@ class Checkpoints:
             temporary.mkdir(parents=True)
             tensors, groups = _state(encoder, loss, optimiser)
             (temporary / _TENSORS).write_bytes(save(tensors))
-            (temporary / _NUMBERS).write_text(
-                json.dumps({"progress": asdict(progress), "optimiser": groups}), "utf-8"
-            )
+            (temporary / _NUMBERS).write_text(to_json(_Numbers(progress, groups)), "utf-8")
             for file in temporary.iterdir():
                 _sync(file)
             shutil.rmtree(final, ignore_errors=True)
@@ -97,19 +104,18 @@ class Checkpoints:
         for path in reversed(self._all()):
             try:
                 tensors = load_file(path / _TENSORS)
-                numbers = json.loads((path / _NUMBERS).read_text("utf-8"))
-                progress = Progress(**numbers["progress"])
-            except (OSError, SafetensorError, ValueError, KeyError, TypeError) as error:
+                numbers = load(_Numbers, path / _NUMBERS, "the numbers of a checkpoint")
+            except (OSError, SafetensorError, DataError) as error:
                 problems.append(f"{path} ({reason(error)})")
                 continue
             try:
-                _restore(tensors, numbers["optimiser"], encoder, loss, optimiser)
+                _restore(tensors, numbers.optimiser, encoder, loss, optimiser)
             except (RuntimeError, KeyError, ValueError) as error:
                 raise TrainingError(
                     f"{path}: a checkpoint of another model, loss or label set ({reason(error)}). "
                     "Use another --run."
                 ) from error
-            return progress
+            return numbers.progress
         if problems:
             raise TrainingError(
                 f"no checkpoint can be read: {'; '.join(problems)}. Remove them to start anew."

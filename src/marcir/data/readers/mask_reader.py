@@ -1,6 +1,5 @@
 """Datasets whose labels are in masks: a label is present if any pixel has it."""
 
-import json
 from abc import abstractmethod
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -15,8 +14,9 @@ from marcir.data.images import SUFFIXES
 from marcir.data.pictures import load_picture
 from marcir.data.readers.base import DatasetReader
 from marcir.errors import DataError
-from marcir.files import atomic_write, cache_outside, fingerprint, mark_used, remove_unused
+from marcir.files import cache_outside, fingerprint, mark_used, remove_unused
 from marcir.progress import track
+from marcir.schema import load, save
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -65,8 +65,7 @@ class MaskReader(DatasetReader):
             with ThreadPoolExecutor(_THREADS) as threads:
                 found = threads.map(self._labels_of_file, masks)
                 rows = list(track(found, len(masks), f"{self.NAME}: reading masks"))
-            with atomic_write(file) as temporary:
-                temporary.write_text(json.dumps(rows), "utf-8")
+            save(file, rows)
             remove_unused(file.parent)
         mark_used(file)
         return rows
@@ -74,11 +73,10 @@ class MaskReader(DatasetReader):
     def _rows_in(self, file: Path, masks: int) -> list[list[str]] | None:
         """The labels in a file of the cache; none where it is missing or damaged."""
         try:
-            rows: list[list[str]] = json.loads(file.read_bytes())
-            sound = len(rows) == masks and all(set(row) <= set(self.LABELS) for row in rows)
-        except (OSError, ValueError, TypeError, RecursionError):
+            rows = load(list[list[str]], file, "the labels of masks")
+        except DataError:
             return None
-        return rows if sound else None
+        return rows if len(rows) == masks and all(set(row) <= set(self.LABELS) for row in rows) else None
 
     def _labels_of_file(self, path: Path) -> list[str]:
         with named(path, "a mask"), path.open("rb") as file:

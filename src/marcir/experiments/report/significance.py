@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import stdtr
+from scipy.stats import ttest_ind_from_stats
 
 from marcir.catalog import METRICS
 from marcir.experiments.report.names import BASELINES, OF_INTEREST, OURS
@@ -165,12 +165,9 @@ def welch(first: Sequence[float], second: Sequence[float]) -> float:
     """
     if min(len(first), len(second)) < 2:
         return math.nan
-    difference = float(np.mean(second) - np.mean(first))
-    a, b = (float(np.var(values, ddof=1)) / len(values) for values in (first, second))
-    if a + b == 0:
-        return float(difference == 0)
-    freedom = (a + b) ** 2 / (a**2 / (len(first) - 1) + b**2 / (len(second) - 1))
-    return float(2 * stdtr(freedom, -abs(difference) / math.sqrt(a + b)))
+    facts = [(np.mean(values), np.std(values, ddof=1), len(values)) for values in (first, second)]
+    p = float(ttest_ind_from_stats(*facts[0], *facts[1], equal_var=False).pvalue)
+    return 1.0 if math.isnan(p) else p  # all values are the same
 
 
 def seed_mean(row: Row, seeds: Sequence[int], column: str) -> Scores:

@@ -1,14 +1,16 @@
 """What a model folder holds."""
 
-import json
+import math
 from pathlib import Path
 
+from marcir.errors import DataError
 from marcir.model.model import read_model_config
 from marcir.model.pretrained import is_pretrained
 from marcir.text_tables import aligned, percent
+from marcir.training.evaluation_file import EvaluationFile
 
 
-def info(model: str | Path) -> str:
+def model_info(model: str | Path) -> str:
     """A short text about a model: what it expects, what it was trained on, how it scored."""
     folder = Path(model)
     config = read_model_config(folder)
@@ -24,20 +26,26 @@ def info(model: str | Path) -> str:
         f"trained on {config.dataset} with {loss}, marcir {config.marcir}",
         f"labels: {', '.join(counted)}",
     ]
-    try:
-        content = json.loads((folder / "metrics.json").read_text("utf-8"))
-        named = {**content["references"], folder.name: content["model"]}
-        rows = [["", *content["model"]["scores"]]]
-        for name, of in named.items():
-            values = (float("nan") if value is None else value for value in of["scores"].values())
-            rows.append([name, *map(percent, values)])
-        lines += ["", aligned(rows)]
-    except FileNotFoundError:
-        lines.append(
-            "no test scores: this is a backbone with ImageNet weights, not trained on any archive."
-            if is_pretrained(config)
-            else "no test scores: the training has not come to its end, or had no test images."
-        )
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        lines.append("metrics.json cannot be read.")
+    metrics = folder / "metrics.json"
+    if metrics.exists():
+        lines += _scores(metrics)
+    elif is_pretrained(config):
+        lines.append("no test scores: this is a backbone with ImageNet weights, not trained on any archive.")
+    else:
+        lines.append("no test scores: the training has not come to its end, or had no test images.")
     return "\n".join(lines)
+
+
+def _scores(metrics: Path) -> list[str]:
+    """The table of a run's scores."""
+    try:
+        found = EvaluationFile.load(metrics)
+    except DataError:
+        return ["metrics.json cannot be read."]
+    named = {name: list(of.scores.values()) for name, of in found.references.items()}
+    named[metrics.parent.name] = list(found.model.values())
+    rows = [
+        [name, *(percent(math.nan if value is None else value) for value in values)]
+        for name, values in named.items()
+    ]
+    return ["", aligned([["", *found.model], *rows])]
