@@ -53,20 +53,20 @@ def run(parser: Parser, arguments: Sequence[str]) -> None:
     )
     archive = open_store(options.store)
     if options.image is not None:
-        answer = archive.by_image(Path(options.image), options.k, where)
+        result = archive.by_image(Path(options.image), options.k, where)
     elif options.id is not None:
-        answer = archive.by_id(options.id, options.k, where)
+        result = archive.by_id(options.id, options.k, where)
     elif options.like is not None:
-        answer = archive.by_examples(options.like, options.unlike or (), options.k, where)
+        result = archive.by_examples(options.like, options.unlike or (), options.k, where)
     else:
         source = open_store(options.labels_from) if options.labels_from else None
-        answer = archive.by_labels(options.by_labels, options.k, where, source)
+        result = archive.by_labels(options.by_labels, options.k, where, source)
     if options.sheet is not None:
-        from marcir.search.sheet import draw_answer
+        from marcir.search.sheet import draw_result
 
-        draw_answer(
+        draw_result(
             archive,
-            answer,
+            result,
             options.sheet,
             image=options.image,
             query=options.id,
@@ -76,9 +76,9 @@ def run(parser: Parser, arguments: Sequence[str]) -> None:
     if options.json:
         import json
 
-        print(json.dumps(answer.as_json(), ensure_ascii=False, indent=1))
+        print(json.dumps(result.as_json(), ensure_ascii=False, indent=1))
     else:
-        print(answer)
+        print(result)
     if options.sheet is not None:
         print(f"{options.sheet}: the hits as a picture", file=sys.stderr if options.json else sys.stdout)
 

@@ -10,10 +10,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from marcir.search.exact import Details, ExactSearch, position
 from marcir.search.records import Row
+from marcir.search.store import OptionalField
 
 _CORNERS = ("west", "south", "east", "north")
-# Columns that stand beside id and labels, and are small.
+# Columns beside id and labels that are small.
 DETAILS = ("width", "height", "content", "metadata", *_CORNERS, "date")
 _NO_VECTOR = np.zeros(0, np.float32)
 
@@ -58,12 +60,12 @@ def to_table(rows: Sequence[Row], dim: int) -> pa.Table:
 def to_rows(table: pa.Table) -> list[Row]:
     """A table as rows."""
     vectors = vector_matrix(table["vector"])
-    rows = described(table.drop(["vector"]))
+    rows = to_descriptions(table.drop(["vector"]))
     return [replace(row, vector=vectors[place].copy()) for place, row in enumerate(rows)]
 
 
-def described(table: pa.Table) -> list[Row]:
-    """A table without vectors, and perhaps without thumbnails, as rows that have none."""
+def to_descriptions(table: pa.Table) -> list[Row]:
+    """A table without vectors, and possibly without thumbnails, as rows that have none."""
     rows = []
     for values in table.to_pylist():
         corners = tuple(values.pop(corner) for corner in _CORNERS)
@@ -74,8 +76,49 @@ def described(table: pa.Table) -> list[Row]:
     return rows
 
 
+def optional_column(what: OptionalField) -> str:
+    """A column that is null where an image has no bounding box, or no date."""
+    return {"bbox": _CORNERS[0]}.get(what, what)
+
+
+class ArrowDetails:
+    """All but vectors and thumbnails of some rows, in memory.
+
+    Args:
+        ids: Sorted.
+        table: Ids, labels and `DETAILS`, in the order of the ids.
+    """
+
+    def __init__(self, ids: Sequence[str], table: pa.Table) -> None:
+        self._ids, self._table = ids, table
+
+    def describe(self, ids: Sequence[str]) -> list[Row]:
+        """Images in the order of their ids, without vector and thumbnail."""
+        rows = np.array([position(self._ids, image) for image in ids], dtype=np.int64)
+        return to_descriptions(self._table.take(rows))
+
+    def knows(self, what: OptionalField) -> bool:
+        """Whether any image has a bounding box, or a date."""
+        values = self._table[optional_column(what)]
+        return bool(len(values) > values.null_count)
+
+
+def exact_search(table: pa.Table, details: Details | None = None) -> ExactSearch:
+    """Exact search in a table.
+
+    Args:
+        table: Ids, vectors and labels, in any order.
+        details: Where the rest is read from; without it, `DETAILS` are columns of the table.
+    """
+    order = pc.sort_indices(table["id"])
+    rest = table.drop(["vector"]).take(order).combine_chunks()
+    vectors = vector_matrix(table["vector"])[order.to_numpy()]  # Arrow would take ten times as long
+    ids = rest["id"].to_pylist()
+    return ExactSearch(ids, vectors, LabelColumn(rest["labels"]), details or ArrowDetails(ids, rest))
+
+
 def label_lists(column: pa.ChunkedArray) -> list[tuple[str, ...]]:
-    """A column of label names as one tuple a row.
+    """A column of label names as one tuple per row.
 
     >>> label_lists(pa.chunked_array([[["a", "b"], None, []], [["a"]]]))
     [('a', 'b'), (), (), ('a',)]
@@ -95,7 +138,7 @@ def vector_matrix(column: pa.ChunkedArray) -> np.ndarray:
 
 
 class LabelColumn(Sequence[tuple[str, ...]]):
-    """A column of labels as a sequence: all of it is converted only when somebody goes through it.
+    """A column of labels as a sequence; it is converted as a whole only when it is iterated over.
 
     Args:
         column: Lists of names.

@@ -1,4 +1,4 @@
-"""Which rows carry which labels."""
+"""The rows of every label."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -29,31 +29,31 @@ class LabelIndex:
 
     @cached_property
     def _rows(self) -> dict[str, np.ndarray]:
-        """Made when a label is first asked for: a search without filters need not wait for it."""
+        """Built when a label is first used: a search without filters does not wait for it."""
         rows: defaultdict[str, list[int]] = defaultdict(list)
         for row, names in enumerate(self.labels):
             for name in names:
                 rows[name].append(row)
-        return {name: np.unique(np.array(of, dtype=np.int64)) for name, of in sorted(rows.items())}
+        return {name: np.unique(np.array(found, dtype=np.int64)) for name, found in sorted(rows.items())}
 
     def counts(self, allowed: np.ndarray | None = None) -> dict[str, int]:
-        """Rows of each label, by name; where a mask is given, of those that it lets through. (N,)"""
+        """Number of rows of each label; with a mask, only of the rows that it allows. (N,)"""
         if allowed is None:
             return {name: len(rows) for name, rows in self._rows.items()}
         return {name: int(np.count_nonzero(allowed[rows])) for name, rows in self._rows.items()}
 
     def carrying(self, names: Iterable[str]) -> np.ndarray:
-        """Rows that carry all of the labels, bool. (N,)"""
+        """Rows that have all of the labels, bool. (N,)"""
         mask = np.ones(len(self.labels), dtype=bool)
         for name in names:
             mask &= self._mask([name])
         return mask
 
     def allowed(self, where: Filter | None) -> np.ndarray | None:
-        """Rows that a filter lets through, bool; None where it lets all through. (N,)
+        """Rows that pass the labels of a filter, bool; None where all do. (N,)
 
         Raises:
-            StoreError: For a label that no row carries, with the nearest one.
+            StoreError: For a label that no row has, with the nearest one.
         """
         if where is None or not where.by_labels:
             return None
