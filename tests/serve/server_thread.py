@@ -16,7 +16,7 @@ import pytest
 import uvicorn
 
 from marcir.serve.app import create_app
-from marcir.serve.protocol import Protocol
+from marcir.serve.protocol import HttpProtocol
 from marcir.serve.request_log import LineFormatter
 from marcir.serve.run import _address, _listen
 from marcir.serve.service import Service
@@ -46,7 +46,12 @@ def serving_in_a_thread(
         environment.setenv("MARCIR_CACHE", str(cache))
         service.archive.archive.model  # noqa: B018  (loaded here, where it finds this cache)
     config = uvicorn.Config(
-        create_app(service), http=Protocol, ws="none", log_config=None, access_log=False, server_header=False
+        create_app(service),
+        http=HttpProtocol,
+        ws="none",
+        log_config=None,
+        access_log=False,
+        server_header=False,
     )
     running = uvicorn.Server(config)
     listening = _listen(settings)

@@ -46,13 +46,13 @@ def raw(server: Server) -> socket.socket:
 
 
 def head(length: int) -> bytes:
-    told = (
+    lines = (
         "POST /api/embed HTTP/1.1",
         "Host: localhost",
         "Content-Type: image/png",
         f"Content-Length: {length}",
     )
-    return "\r\n".join([*told, "", ""]).encode()
+    return "\r\n".join([*lines, "", ""]).encode()
 
 
 def first_line(connection: socket.socket) -> bytes:
@@ -68,7 +68,7 @@ def test_a_declared_length_above_the_limit_is_refused_before_anything_is_sent(se
         assert b"413" in first_line(connection)
 
 
-def test_an_upload_that_does_not_come_is_told_408_and_blocks_nobody(impatient: Server) -> None:
+def test_an_upload_that_does_not_come_is_refused_with_408_and_blocks_nobody(impatient: Server) -> None:
     content = (impatient.images / FIRST).read_bytes()
     slow = [raw(impatient) for _ in range(30)]
     for connection in slow:
@@ -120,7 +120,7 @@ def test_searches_go_on_while_images_are_embedded(impatient: Server) -> None:
     uploading.join()
 
 
-def test_a_session_that_does_not_come_is_told_408(impatient: Server) -> None:
+def test_a_session_that_does_not_come_is_refused_with_408(impatient: Server) -> None:
     begun = b"POST /api/session HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
     with raw(impatient) as connection:
         connection.sendall(begun + b"Content-Length: 100\r\n\r\n{")

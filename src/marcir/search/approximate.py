@@ -22,7 +22,8 @@ from marcir.search.store import OptionalField
 REFINE = 10
 # Vectors per partition of the index, and the share of the partitions that a search reads. On 400,000
 # clustered vectors a third of the partitions gave recall@10 0.98 at 20 times the speed of a scan, a tenth
-# gave 0.94. The index was built in 15 s; one with HNSW graphs found no more and took minutes for half of them.
+# gave 0.94. The index was built in 15 s; one with HNSW graphs found no more and took minutes for half as
+# many.
 _PARTITION_ROWS = 1000
 PROBED = 0.33
 _MIN_PROBED = 20

@@ -1,4 +1,4 @@
-"""HTTP/1.1 as uvicorn speaks it, with a limit on slow requests, and with refusals that look like ours."""
+"""The HTTP/1.1 protocol of uvicorn, with a time limit for request heads, and with errors as JSON."""
 
 import asyncio
 import json
@@ -6,37 +6,37 @@ import json
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from marcir.serve.middleware import SECURITY
+from marcir.serve.middleware import SECURITY_HEADERS
 from marcir.serve.settings import REQUEST_SECONDS
 
-_HEADERS = [(b"content-type", b"application/json"), (b"connection", b"close"), *SECURITY]
+_HEADERS = [(b"content-type", b"application/json"), (b"connection", b"close"), *SECURITY_HEADERS]
 
 
-class Protocol(H11Protocol):
+class HttpProtocol(H11Protocol):
     """One connection."""
 
-    _slow: asyncio.TimerHandle | None = None
+    _timeout: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin to wait for a request."""
+        """Wait for the first request."""
         super().connection_made(transport)
-        self._wait()
+        self._start_timer()
 
     def data_received(self, data: bytes) -> None:
-        """Wait on, as long as the head of a request is not whole."""
+        """Wait until the head of a request is complete."""
         super().data_received(data)
         if self.conn.their_state is not h11.IDLE:
-            self._stop_waiting()
-        elif self._slow is None:
-            self._wait()
+            self._stop_timer()
+        elif self._timeout is None:
+            self._start_timer()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Stop waiting."""
-        self._stop_waiting()
+        self._stop_timer()
         super().connection_lost(exc)
 
     def send_400_response(self, msg: str) -> None:
-        """Refuse what is no HTTP."""
+        """Refuse what is not HTTP."""
         body = json.dumps(
             {"error": f"not a request of HTTP/1.1, or its head is too long ({msg.rstrip('.')})."}
         )
@@ -50,10 +50,10 @@ class Protocol(H11Protocol):
                 self.transport.write(self.conn.send(event) or b"")
         self.transport.close()
 
-    def _wait(self) -> None:
-        self._slow = self.loop.call_later(REQUEST_SECONDS, self.transport.close)
+    def _start_timer(self) -> None:
+        self._timeout = self.loop.call_later(REQUEST_SECONDS, self.transport.close)
 
-    def _stop_waiting(self) -> None:
-        if self._slow is not None:
-            self._slow.cancel()
-            self._slow = None
+    def _stop_timer(self) -> None:
+        if self._timeout is not None:
+            self._timeout.cancel()
+            self._timeout = None

@@ -18,7 +18,7 @@ with needs("serve"):
 
 
 def serve(settings: Settings) -> None:
-    """Answer requests until the process is asked to stop; those that run then are finished.
+    """Answer requests until the process is asked to stop; running requests are finished.
 
     Raises:
         ConfigError: For an address that cannot be listened at.
@@ -27,7 +27,7 @@ def serve(settings: Settings) -> None:
     listening = _listen(settings)
     with listening:
         from marcir.serve.app import create_app
-        from marcir.serve.protocol import Protocol
+        from marcir.serve.protocol import HttpProtocol
         from marcir.serve.service import Service
 
         service = Service(settings)
@@ -36,7 +36,7 @@ def serve(settings: Settings) -> None:
             print(warning, file=sys.stderr, flush=True)
         config = uvicorn.Config(
             create_app(service),
-            http=Protocol,
+            http=HttpProtocol,
             ws="none",
             log_config=_logging(settings.token),
             access_log=False,
@@ -48,7 +48,7 @@ def serve(settings: Settings) -> None:
 
 
 class _Server(uvicorn.Server):
-    """A server that says its address when it answers, and ends with 0 when it is asked to stop."""
+    """A server that prints its address when it is ready, and exits with 0 when it is asked to stop."""
 
     def __init__(self, config: uvicorn.Config, banner: str) -> None:
         super().__init__(config)
@@ -67,7 +67,7 @@ class _Server(uvicorn.Server):
 
 
 def _listen(settings: Settings) -> socket.socket:
-    """A socket at the address; bound before anything is loaded, so that a mistake is reported at once."""
+    """A socket at the address; bound before anything is loaded, so that errors are reported at once."""
     where = f"--host {settings.host} --port {settings.port}"
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
@@ -92,7 +92,7 @@ def _address(settings: Settings, listening: socket.socket) -> str:
 
 
 def _logging(token: str | None) -> dict[str, object]:
-    """Everything goes to the standard error; `RequestLog` takes the place of uvicorn's log of requests."""
+    """Everything goes to the standard error; `RequestLogMiddleware` replaces the access log of uvicorn."""
     return {
         "version": 1,
         "disable_existing_loggers": False,

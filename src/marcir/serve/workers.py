@@ -1,4 +1,4 @@
-"""Threads that do the work beside the event loop, and how many requests may wait for them."""
+"""Worker threads beside the event loop, with queues of bounded length."""
 
 import asyncio
 import time
@@ -6,8 +6,8 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import ParamSpec, TypeVar
 
-from marcir.serve.errors import busy
-from marcir.serve.timing import add_time
+from marcir.serve.errors import unavailable
+from marcir.serve.request_log import current_notes
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -17,44 +17,45 @@ class Workers:
     """A few threads with a queue of bounded length.
 
     Args:
-        name: What they do, for the refusal.
-        threads: How many work at a time.
-        waiting: How many requests may wait.
+        name: What they do, for error messages.
+        threads: Number of threads.
+        waiting: Number of requests that may wait.
     """
 
     def __init__(self, name: str, threads: int, waiting: int) -> None:
-        self._name, self._most = name, threads + waiting
+        self._name, self._limit = name, threads + waiting
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix=name)
-        self._inside = 0
+        self._running = 0
 
     async def run(self, work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-        """Do some work in a thread.
+        """The result of some work in a thread.
 
         Raises:
-            Refusal: 503, where too many wait already.
+            RequestError: 503, where too many wait already.
         """
         self.check()
-        self._inside += 1
-        asked = time.perf_counter()
+        self._running += 1
+        submitted = time.perf_counter()
 
-        def begin() -> tuple[float, R]:
-            begun = time.perf_counter()
-            return begun, work(*args, **kwargs)
+        def start() -> tuple[float, R]:
+            started = time.perf_counter()
+            return started, work(*args, **kwargs)
 
-        future = asyncio.get_running_loop().run_in_executor(self._pool, begin)
-        future.add_done_callback(self._leave)
-        begun, result = await future
-        add_time("wait", begun - asked)
+        future = asyncio.get_running_loop().run_in_executor(self._pool, start)
+        future.add_done_callback(self._finish)
+        started, result = await future
+        times = current_notes().times
+        times["wait"] = times.get("wait", 0.0) + started - submitted
         return result
 
     def check(self) -> None:
         """Refuse a request that would have to wait too long."""
-        if self._inside >= self._most:
-            raise busy(f"{self._name}: {self._most} requests are waiting already.")
+        if self._running >= self._limit:
+            raise unavailable(f"{self._name}: {self._limit} requests are waiting already.")
 
     def close(self) -> None:
         """Let the threads finish what they do."""
         self._pool.shutdown(wait=True, cancel_futures=True)
 
-    def _leave(self, _: object) -> None:
-        self._inside -= 1
+    def _finish(self, _: object) -> None:
+        self._running -= 1
