@@ -96,7 +96,7 @@ def test_an_upload_that_breaks_off_leaves_the_service_well(impatient: Server) ->
     assert "Traceback" not in impatient.log.read_text()
 
 
-def test_more_uploads_than_may_wait_are_told_to_come_again(impatient: Server) -> None:
+def test_more_uploads_than_may_wait_are_refused_with_retry_after(impatient: Server) -> None:
     slow, fast = (impatient.images / "bands.tif").read_bytes(), (impatient.images / FIRST).read_bytes()
     with ThreadPoolExecutor(8) as pool:
         replies = list(pool.map(lambda _: impatient.upload("/api/embed", slow), range(8)))
