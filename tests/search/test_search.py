@@ -349,7 +349,7 @@ def test_a_picture_of_another_format_is_refused_before_anything_is_searched(
     from marcir.search.sheet import draw_result
 
     with pytest.raises(ConfigError, match="Use a name that ends in"):
-        draw_result(archive, archive.by_id(FIRST), path, query=FIRST)
+        draw_result(archive, archive.by_id(FIRST), path, [("QUERY", FIRST)])
     assert list(tmp_path.iterdir()) == []
 
 

@@ -16,9 +16,8 @@ import pytest
 import uvicorn
 
 from marcir.serve.app import create_app
-from marcir.serve.protocol import HttpProtocol
 from marcir.serve.request_log import LineFormatter
-from marcir.serve.run import _address, _listen
+from marcir.serve.run import HttpProtocol, _address, _listen
 from marcir.serve.service import Service
 from marcir.serve.settings import Settings
 from serve.server_process import SECONDS, Server, until

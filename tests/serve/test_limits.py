@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from marcir.model.model import Model
-from marcir.serve import protocol, service, uploads
+from marcir.serve import run, service, uploads
 from marcir.serve.embedding import EmbeddedImage, embed_content
 from marcir.serve.settings import MAX_UPLOAD_BYTES
 from serve.server_process import Server
@@ -33,7 +33,7 @@ def impatient(
     """A service that waits half a second, embeds TIFF slowly and lets one upload wait."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(uploads, "IDLE_SECONDS", 0.5)
-        patch.setattr(protocol, "REQUEST_SECONDS", 0.5)
+        patch.setattr(run, "REQUEST_SECONDS", 0.5)
         patch.setattr(service, "WAITING_UPLOADS", 1)
         patch.setattr(service, "embed_content", embed_slowly)
         with serving_in_a_thread(served_store, served_images, served_model, served_cache) as running:

@@ -233,5 +233,5 @@ def test_a_traceback_is_indented_so_that_no_line_of_it_looks_like_an_entry() -> 
 )
 def test_a_question_is_logged_in_short(asked: dict[str, object], text: str) -> None:
     notes = RequestNotes()
-    notes.add_parameters(SearchParameters.model_validate(asked).given)
+    notes.add_parameters(SearchParameters.model_validate(asked).non_defaults)
     assert notes.asked == [text]

@@ -1,7 +1,8 @@
 """`marcir search`."""
 
 import sys
-from collections.abc import Sequence
+from argparse import Namespace
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from marcir.cli.parser import Parser
@@ -15,7 +16,7 @@ def run(parser: Parser, arguments: Sequence[str]) -> None:
     for name, text in (
         ("like", "an example, a file or an id (repeat)"),
         ("unlike", "a counter-example, a file or an id (repeat)"),
-        ("by-labels", "find what images with this label look like (repeat)"),
+        ("by-labels", "find images near the mean of those with this label (repeat)"),
         ("any", "only images with one of these labels (repeat)"),
         ("all", "only images with all of these labels (repeat)"),
         ("none", "only images without these labels (repeat)"),
@@ -64,15 +65,7 @@ def run(parser: Parser, arguments: Sequence[str]) -> None:
     if options.sheet is not None:
         from marcir.search.sheet import draw_result
 
-        draw_result(
-            archive,
-            result,
-            options.sheet,
-            image=options.image,
-            query=options.id,
-            like=options.like or (),
-            unlike=options.unlike or (),
-        )
+        draw_result(archive, result, options.sheet, list(_query_images(options)))
     if options.json:
         import json
 
@@ -81,6 +74,17 @@ def run(parser: Parser, arguments: Sequence[str]) -> None:
         print(result)
     if options.sheet is not None:
         print(f"{options.sheet}: the hits as a picture", file=sys.stderr if options.json else sys.stdout)
+
+
+def _query_images(options: Namespace) -> Iterator[tuple[str, str | Path]]:
+    """Heading and image of every example of the query: an id, or a file."""
+    if options.id is not None:
+        yield "QUERY", options.id
+    if options.image is not None:
+        yield "QUERY", Path(options.image)
+    for heading, examples in (("LIKE", options.like), ("UNLIKE", options.unlike)):
+        for each in examples or ():
+            yield heading, Path(each) if Path(each).is_file() else each
 
 
 def _is_same_file(first: str, second: str | None) -> bool:

@@ -1,4 +1,5 @@
 """Approximate search: in a LanceDB table, for more vectors than fit into memory."""
+# ruff: noqa: D102  (documented in `Snapshot`)
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -16,7 +17,7 @@ from marcir.search.lance_io import translate_errors
 from marcir.search.missing import missing
 from marcir.search.records import Filter, Neighbour, Row, check_queries
 from marcir.search.sql import condition_of, one_of
-from marcir.search.store import OptionalField
+from marcir.search.store import OptionalField, Snapshot
 
 # An approximate index alone finds two of three neighbours; candidates are compared exactly again.
 REFINE = 10
@@ -30,7 +31,7 @@ _MIN_PROBED = 20
 _IDS_PER_QUERY = 500
 
 
-class ApproximateSearch:
+class ApproximateSearch(Snapshot):
     """A `Snapshot` that reads the table for every question, with the approximate index where there is one.
 
     Args:
@@ -50,7 +51,6 @@ class ApproximateSearch:
     def search(
         self, vectors: np.ndarray, k: int, where: Filter | None = None, offset: int = 0
     ) -> list[list[Neighbour]]:
-        """The k nearest images of each vector, after the first `offset`. (Q, D)"""
         queries = check_queries(vectors, self._dim)
         end = whole("offset", offset, 0) + whole("k", k, 1)
         depth = min(math.ceil(end / self._page) * self._page, max(1, self.count()))
@@ -58,27 +58,22 @@ class ApproximateSearch:
         return [self._nearest(query, depth, where)[offset:end] for query in queries]
 
     def describe(self, ids: Sequence[str]) -> list[Row]:
-        """Images in the order of their ids, without vector and thumbnail."""
         return self._by_id(ids, ["id", "labels", *DETAILS], to_descriptions)
 
     def get(self, ids: Sequence[str]) -> list[Row]:
-        """Complete images, in the order of their ids."""
         return self._by_id(ids, None, to_rows)
 
     def look_up(self, image: str) -> tuple[np.ndarray, tuple[str, ...]]:
-        """Vector and labels of one image."""
         (row,) = self.get([image])
         return row.vector, row.labels
 
     def thumbnail(self, image: str) -> bytes:
-        """The JPEG of one image."""
         found = self.select(["thumbnail"], one_of("id", [image]), 1)["thumbnail"].to_pylist()
         if not found:
             raise missing(image, self.ids())
         return found[0] or b""
 
     def centroid(self, labels: Sequence[str]) -> np.ndarray:
-        """Mean vector of the images that have all of the labels. (D,)"""
         where = Filter(all=tuple(labels))
         self._check_labels(where)
         table = self.select(["vector"], condition_of(where))
@@ -88,17 +83,14 @@ class ApproximateSearch:
         return mean
 
     def ids(self) -> list[str]:
-        """All ids, sorted."""
         return sorted(self.select(["id"])["id"].to_pylist())
 
     def count(self, where: Filter | None = None) -> int:
-        """Number of images that pass a filter."""
         self._check_labels(where)
         with translate_errors(self._uri):
             return int(self._table.count_rows(condition_of(where)))
 
     def label_counts(self, where: Filter | None = None) -> dict[str, int]:
-        """For every label, how many of the images that pass a filter have it."""
         known = self._all_labels()
         condition = condition_of(where)
         if condition is None:
@@ -107,14 +99,12 @@ class ApproximateSearch:
         return {**dict.fromkeys(known, 0), **self._count_labels(condition)}
 
     def sample(self, count: int, seed: int = 0, where: Filter | None = None) -> list[str]:
-        """Ids of random images that pass a filter."""
         self._check_labels(where)
         ids = self.select(["id"], condition_of(where))["id"]
         order = pc.sort_indices(ids).to_numpy()
         return [str(image) for image in ids.take(random_rows(order, count, seed)).to_pylist()]
 
     def knows(self, what: OptionalField) -> bool:
-        """Whether any image has a bounding box, or a date."""
         return bool(self.select(["id"], f"{optional_column(what)} IS NOT NULL", 1).num_rows)
 
     def select(

@@ -1,16 +1,13 @@
 """Rows as Arrow tables, and back."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from itertools import pairwise
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from marcir.search.exact import Details, ExactSearch, position
 from marcir.search.records import Row
 from marcir.search.store import OptionalField
 
@@ -40,7 +37,7 @@ def schema(dim: int) -> pa.Schema:
 
 def to_table(rows: Sequence[Row], dim: int) -> pa.Table:
     """Rows as a table."""
-    vectors = np.concatenate([np.asarray(row.vector, dtype=np.float32) for row in rows])
+    vectors = np.array([row.vector for row in rows], dtype=np.float32).ravel()
     corners = [row.bbox or (None,) * 4 for row in rows]
     columns: dict[str, Any] = {
         "id": [row.id for row in rows],
@@ -81,85 +78,9 @@ def optional_column(what: OptionalField) -> str:
     return {"bbox": _CORNERS[0]}.get(what, what)
 
 
-class ArrowDetails:
-    """All but vectors and thumbnails of some rows, in memory.
-
-    Args:
-        ids: Sorted.
-        table: Ids, labels and `DETAILS`, in the order of the ids.
-    """
-
-    def __init__(self, ids: Sequence[str], table: pa.Table) -> None:
-        self._ids, self._table = ids, table
-
-    def describe(self, ids: Sequence[str]) -> list[Row]:
-        """Images in the order of their ids, without vector and thumbnail."""
-        rows = np.array([position(self._ids, image) for image in ids], dtype=np.int64)
-        return to_descriptions(self._table.take(rows))
-
-    def knows(self, what: OptionalField) -> bool:
-        """Whether any image has a bounding box, or a date."""
-        values = self._table[optional_column(what)]
-        return bool(len(values) > values.null_count)
-
-
-def exact_search(table: pa.Table, details: Details | None = None) -> ExactSearch:
-    """Exact search in a table.
-
-    Args:
-        table: Ids, vectors and labels, in any order.
-        details: Where the rest is read from; without it, `DETAILS` are columns of the table.
-    """
-    order = pc.sort_indices(table["id"])
-    rest = table.drop(["vector"]).take(order).combine_chunks()
-    vectors = vector_matrix(table["vector"])[order.to_numpy()]  # Arrow would take ten times as long
-    ids = rest["id"].to_pylist()
-    return ExactSearch(ids, vectors, LabelColumn(rest["labels"]), details or ArrowDetails(ids, rest))
-
-
-def label_lists(column: pa.ChunkedArray) -> list[tuple[str, ...]]:
-    """A column of label names as one tuple per row.
-
-    >>> label_lists(pa.chunked_array([[["a", "b"], None, []], [["a"]]]))
-    [('a', 'b'), (), (), ('a',)]
-    """
-    lengths = pc.fill_null(pc.list_value_length(column), 0).to_numpy()
-    ends = [0, *np.cumsum(lengths).tolist()]
-    flat = pc.list_flatten(column).to_pylist()
-    return [tuple(flat[begin:end]) for begin, end in pairwise(ends)]
-
-
 def vector_matrix(column: pa.ChunkedArray) -> np.ndarray:
     """A column of vectors as a matrix. (N, D)"""
     dim = column.type.list_size
     parts = [np.asarray(chunk.flatten()).reshape(-1, dim) for chunk in column.chunks if len(chunk)]
     matrix = np.concatenate(parts) if parts else np.zeros((0, dim), dtype=np.float32)
     return np.ascontiguousarray(matrix, dtype=np.float32)
-
-
-class LabelColumn(Sequence[tuple[str, ...]]):
-    """A column of labels as a sequence; it is converted as a whole only when it is iterated over.
-
-    Args:
-        column: Lists of names.
-    """
-
-    def __init__(self, column: pa.ChunkedArray) -> None:
-        self._column = column
-
-    def __len__(self) -> int:
-        return len(self._column)
-
-    @overload
-    def __getitem__(self, row: int) -> tuple[str, ...]: ...
-
-    @overload
-    def __getitem__(self, row: slice) -> list[tuple[str, ...]]: ...
-
-    def __getitem__(self, row: int | slice) -> tuple[str, ...] | list[tuple[str, ...]]:
-        if isinstance(row, slice):
-            return list(self)[row]
-        return tuple(self._column[row].as_py() or ())
-
-    def __iter__(self) -> Iterator[tuple[str, ...]]:
-        return iter(label_lists(self._column))

@@ -69,13 +69,9 @@ class Hit:
     def as_json(self) -> dict[str, Any]:
         """The hit as JSON: all of its attributes, by name."""
         return {
-            "id": self.id,
-            "similarity": self.similarity,
+            **vars(self),
             "labels": list(self.labels),
             "shared": list(self.shared),
-            "agreement": self.agreement,
-            "width": self.width,
-            "height": self.height,
             "bbox": self.bbox and list(self.bbox),
             "date": self.date and self.date.isoformat(),
             "metadata": dict(self.metadata),

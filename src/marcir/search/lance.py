@@ -2,6 +2,7 @@
 
 LanceDB is not fork-safe: open a store inside the process that uses it.
 """
+# ruff: noqa: D102  (documented in `Store`)
 
 import json
 import threading
@@ -25,7 +26,7 @@ from marcir.search.lance_io import (
 )
 from marcir.search.records import About, Filter, Row, check_rows
 from marcir.search.sql import condition_of, one_of
-from marcir.search.store import OptionalField, Snapshot, Store
+from marcir.search.store import Snapshot, Store
 
 with needs("store"):
     import lancedb
@@ -34,7 +35,7 @@ with needs("store"):
     from lancedb.index import BTree, IvfSq
 
     from marcir.search.approximate import ApproximateSearch, id_parts, partitions
-    from marcir.search.arrow import DETAILS, exact_search, schema, to_table
+    from marcir.search.arrow import DETAILS, schema, to_table
     from marcir.search.exact import ExactSearch
 
 IN_MEMORY = 4 * 2**30  # bytes of vectors that are searched exactly, in memory
@@ -122,51 +123,30 @@ class LanceStore(Store):
                 db.create_table("images", schema=schema(about.dim))
         return cls(uri)
 
-    # ---- Reading -----------------------------------------------------------------------------------
-
     def read(self, work: Callable[[Snapshot], T]) -> T:
-        """The result of `work` on one snapshot."""
         return self._retry(lambda: work(self._snapshot()))
 
     def get(self, ids: Sequence[str]) -> list[Row]:
-        """Complete images, in the order of their ids."""
         return self._retry(lambda: self._rows.get(ids))
 
     def thumbnail(self, image: str) -> bytes:
-        """The JPEG of one image."""
         return self._retry(lambda: self._rows.thumbnail(image))
 
-    def describe(self, ids: Sequence[str]) -> list[Row]:
-        """Images in the order of their ids, without vector and thumbnail."""
-        return self._retry(lambda: self._columns().describe(ids))
-
-    def ids(self) -> list[str]:
-        """All ids, sorted."""
-        return self._retry(lambda: self._columns().ids())
-
-    def knows(self, what: OptionalField) -> bool:
-        """Whether any image has a bounding box, or a date."""
-        return self._retry(lambda: self._columns().knows(what))
-
     def count(self, where: Filter | None = None) -> int:
-        """Number of images that pass a filter."""
-        if condition_of(where) is not None:
+        if self.resident or condition_of(where) is not None:
             return super().count(where)
-        return self._retry(lambda: self._columns().count())
+        return self._retry(self._rows.count)  # without reading the vectors
 
     def contents(self) -> dict[str, str]:
-        """Fingerprint of the file of every image, by id."""
         table = self._retry(lambda: self._rows.select(["id", "content"]))
         return dict(zip(table["id"].to_pylist(), table["content"].to_pylist(), strict=True))
 
     def model_files(self) -> dict[str, bytes]:
-        """The files of the model that made the vectors."""
         with translate_errors(self.uri):
             table = self._db.open_table("model").to_arrow()
         return dict(zip(table["name"].to_pylist(), table["content"].to_pylist(), strict=True))
 
     def search_method(self) -> str:
-        """How vectors are searched, for `marcir info`."""
         method = "exactly, in memory" if self.fits_memory else "with an approximate index"
         return method if self.has_index else f"{method} (no approximate index)"
 
@@ -180,16 +160,12 @@ class LanceStore(Store):
         """Whether there is an approximate index."""
         return self._retry(lambda: self._has_index("vector"))
 
-    # ---- Writing -----------------------------------------------------------------------------------
-
     def add(self, rows: Sequence[Row]) -> None:
-        """Add images in one commit; an image whose id is there already is replaced."""
         check_rows(rows, self.about.dim)
         if rows:
             self._retry(lambda: self._merge(to_table(rows, self.about.dim)))
 
     def delete(self, ids: Sequence[str]) -> int:
-        """Remove images; returns how many there were."""
         parts = id_parts(list(dict.fromkeys(ids)))
         return sum(self._retry(partial(self._delete, part)) for part in parts)
 
@@ -260,8 +236,6 @@ class LanceStore(Store):
         with translate_errors(self.uri):
             return any(column in index.columns for index in self._table.list_indices())
 
-    # ---- Versions ----------------------------------------------------------------------------------
-
     def refresh(self) -> None:
         """See at once what others have written, also where the store is checked once a second."""
         self._check_at = 0.0
@@ -275,17 +249,14 @@ class LanceStore(Store):
             seen, left = self._seen, left - 1
             try:
                 return work()
-            except (MissingImageError, UnusableStoreError) as error:
-                self._check_at = 0.0
-                if not left or not self._has_changed(error, seen):
+            except MissingImageError:  # removed meanwhile?
+                self._check_version()
+                if not left or self._seen == seen:
                     raise
-
-    def _has_changed(self, error: StoreError, seen: int) -> bool:
-        """Whether another process may be the cause: a lost file, a conflict, or an image just removed."""
-        if isinstance(error, UnusableStoreError):
-            return "conflict" in str(error) or file_is_gone(error)
-        self._check_version()
-        return self._seen != seen
+            except UnusableStoreError as error:
+                self._check_at = 0.0
+                if not left or not ("conflict" in str(error) or file_is_gone(error)):
+                    raise
 
     def _check_version(self) -> None:
         """Go to the newest version; on object storage and in a resident store at most once a second."""
@@ -296,10 +267,6 @@ class LanceStore(Store):
             self._table.checkout_latest()  # type: ignore[no-untyped-call]
             self._seen = int(self._table.version)
         self._check_at = now + _CHECK_SECONDS
-
-    def _columns(self) -> Snapshot:
-        """Where to read what needs no vectors: memory, if all of it is kept there, or the table."""
-        return self._snapshot() if self.resident else self._rows
 
     def _snapshot(self, wait: bool = False) -> Snapshot:
         """The vectors in memory, read again where they have changed; the table, where they are too many."""
@@ -325,11 +292,11 @@ class LanceStore(Store):
         return 4 * self.about.dim * self._rows.count() <= IN_MEMORY
 
     def _load(self) -> ExactSearch:
-        start = time.monotonic()
         columns = ["id", "vector", "labels"]
         if not self.resident:
-            return exact_search(self._rows.select(columns), self._rows)
-        loaded = exact_search(self._rows.select([*columns, *DETAILS]))
+            return ExactSearch(self._rows.select(columns), self._rows)
+        start = time.monotonic()
+        loaded = ExactSearch(self._rows.select([*columns, *DETAILS]))
         now = time.monotonic()
         self._check_at = now + max(_CHECK_SECONDS, _REST * (now - start))
         return loaded

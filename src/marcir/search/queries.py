@@ -143,14 +143,7 @@ class SearchableArchive:
         return self.search(lambda _: Query(vector), k, where, offset)
 
     def by_id(self, image: str, k: int = 10, where: Filter | None = None, offset: int = 0) -> SearchResult:
-        """Images like one of the archive, which is not among the hits.
-
-        Args:
-            image: Its id.
-            k: How many.
-            where: Which images may be found.
-            offset: How many of the best are skipped: the next page.
-        """
+        """Images like one of the archive, by its id; it is not among the hits."""
         return self.search(lambda snapshot: query_by_id(snapshot, image), k, where, offset)
 
     def by_examples(
@@ -166,9 +159,9 @@ class SearchableArchive:
         Args:
             like: Ids of the archive, files, PIL images or arrays; at least one.
             unlike: Likewise.
-            k: How many.
+            k: Number of hits.
             where: Which images may be found.
-            offset: How many of the best are skipped.
+            offset: Number of the best images that are skipped: the next page.
         """
         pull, push = [self._example(each) for each in like], [self._example(each) for each in unlike]
         return self.search(lambda snapshot: query_by_examples(snapshot, pull, push), k, where, offset)
@@ -185,10 +178,10 @@ class SearchableArchive:
 
         Args:
             labels: Label names.
-            k: How many.
+            k: Number of hits.
             where: Which images may be found.
             labels_from: A labelled archive of the same model, to search an unlabelled one with.
-            offset: How many of the best are skipped.
+            offset: Number of the best images that are skipped.
         """
         if labels_from is None:
             return self.search(lambda here: Query(here.centroid(labels), tuple(labels)), k, where, offset)
@@ -245,43 +238,22 @@ def open_store(uri: str | Path, approximate: bool = False, resident: bool = Fals
 
 
 def unpacked_model(store: Store) -> "Model":
-    """The store's model, unpacked into the cache once.
+    """The model of a store, unpacked into the cache once.
 
     Raises:
-        StoreError: Where its files are not those that the vectors were made with, and where the cache cannot
-            be used.
+        StoreError: Where its files are not those that made the vectors, and where the cache cannot be used.
     """
-    from marcir.model.model import load_model
-    from marcir.search.index import fingerprint_of_model  # they import timm, which most searches do without
+    from marcir.model.model import load_model  # imports timm, which most searches do without
 
     try:
         folder = cache_outside(Path(store.about.root)) / "models" / store.about.model
-        there = folder.is_dir()
-    except (OSError, RuntimeError) as error:  # a folder that cannot be entered, and no home folder
+        if not folder.is_dir():
+            _unpack(store, folder)
+    except (OSError, RuntimeError) as error:  # a folder that cannot be entered or written, and no home folder
         raise StoreError(
             f"the cache for the store's model cannot be used ({reason(error)}). "
             "Set MARCIR_CACHE to a folder that can be written."
         ) from error
-    if not there:
-        files = store.model_files()
-        if fingerprint_of_model(files) != store.about.model:
-            raise StoreError(
-                f"{store.uri}: the model in the store is not the one that its vectors were made with."
-            )
-        temporary = folder.with_name(f".{secrets.token_hex(8)}.part")
-        try:
-            temporary.mkdir(parents=True)
-            for name, content in files.items():
-                (temporary / Path(name).name).write_bytes(content)
-            temporary.rename(folder)
-        except OSError as error:
-            if not folder.is_dir():  # another process was first, otherwise
-                raise StoreError(
-                    f"{folder}: the store's model cannot be unpacked ({reason(error)}). "
-                    "Set MARCIR_CACHE to a folder that can be written."
-                ) from error
-        finally:
-            shutil.rmtree(temporary, ignore_errors=True)
     try:
         return load_model(folder)
     except ConfigError as error:
@@ -289,3 +261,24 @@ def unpacked_model(store: Store) -> "Model":
             f"{error} This is the copy of the store's model in the cache: remove it, or set MARCIR_CACHE to "
             "another folder."
         ) from error
+
+
+def _unpack(store: Store, folder: Path) -> None:
+    from marcir.search.index import fingerprint_of_model
+
+    files = store.model_files()
+    if fingerprint_of_model(files) != store.about.model:
+        raise StoreError(
+            f"{store.uri}: the model in the store is not the one that its vectors were made with."
+        )
+    temporary = folder.with_name(f".{secrets.token_hex(8)}.part")
+    try:
+        temporary.mkdir(parents=True)
+        for name, content in files.items():
+            (temporary / Path(name).name).write_bytes(content)
+        temporary.rename(folder)
+    except OSError:
+        if not folder.is_dir():  # otherwise another process was first
+            raise
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)

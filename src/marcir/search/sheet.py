@@ -1,8 +1,7 @@
 """The hits of a search as a picture."""
 
 import io
-from collections.abc import Iterator, Sequence
-from itertools import islice
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -25,10 +24,7 @@ def draw_result(
     archive: SearchableArchive,
     result: SearchResult,
     out: str | Path,
-    image: str | Path | None = None,
-    query: str | None = None,
-    like: Sequence[str] = (),
-    unlike: Sequence[str] = (),
+    query: Sequence[tuple[str, str | Path]] = (),
 ) -> None:
     """Draw the query and the first hits in rows; frames show the agreement with the labels of the query.
 
@@ -36,10 +32,7 @@ def draw_result(
         archive: What was searched.
         result: What was found.
         out: File of the picture: .png, .pdf or .svg.
-        image: The file of the query.
-        query: The id of the query.
-        like: Ids or files of the examples.
-        unlike: Ids or files of the counter-examples.
+        query: Heading and image of every example: an id (str), or a file (Path). None for labels.
 
     Raises:
         ConfigError: Where the name of the picture ends in neither .png, .pdf nor .svg.
@@ -60,38 +53,18 @@ def draw_result(
         )
         for hit, row in zip(shown, rows, strict=True)
     )
-    first, *others = islice(_examples(archive, result, image, query, like, unlike), MAX_EXAMPLES)
+    grey = SheetExample(np.full((8, 8, 3), 235, np.uint8), "these labels", result.query_labels, "QUERY")
+    examples = [_example(archive, *each) for each in query[:MAX_EXAMPLES]]
+    first, *others = examples or [grey]
     row = SheetRow(first.image, first.title, first.labels, hits, first.heading, tuple(others))
     draw_retrieval_sheet([row], out)
 
 
-def _examples(
-    archive: SearchableArchive,
-    result: SearchResult,
-    image: str | Path | None,
-    query: str | None,
-    like: Sequence[str],
-    unlike: Sequence[str],
-) -> Iterator[SheetExample]:
-    """The images of the query; a grey box where it was labels."""
-    if query is not None:
-        yield _stored(archive, query, "QUERY")
-    elif image is not None:
-        yield _read(image, "QUERY")
-    elif like:
-        for each, heading in [*((each, "LIKE") for each in like), *((each, "UNLIKE") for each in unlike)]:
-            yield _read(each, heading) if Path(each).is_file() else _stored(archive, each, heading)
-    else:
-        yield SheetExample(np.full((8, 8, 3), 235, np.uint8), "these labels", result.query_labels, "QUERY")
-
-
-def _stored(archive: SearchableArchive, image: str, heading: str) -> SheetExample:
+def _example(archive: SearchableArchive, heading: str, image: str | Path) -> SheetExample:
+    if isinstance(image, Path):
+        return SheetExample(read_image(image), image.name, (), heading)
     (row,) = archive.store.get([image])
     return SheetExample(_picture(row), row.id, row.labels, heading)
-
-
-def _read(file: str | Path, heading: str) -> SheetExample:
-    return SheetExample(read_image(file), Path(file).name, (), heading)
 
 
 def _picture(row: Row) -> np.ndarray:

@@ -13,7 +13,10 @@ OptionalField = Literal["bbox", "date"]
 
 
 class Snapshot(Protocol):
-    """One state of the rows of a store, to be read from."""
+    """One state of the rows of a store, to be read from.
+
+    An unknown id raises `MissingImageError`, an unknown label `StoreError`, both with the nearest known ones.
+    """
 
     @property
     def exact(self) -> bool:
@@ -25,27 +28,16 @@ class Snapshot(Protocol):
         """The k nearest images of each vector, best first; ties in the order of ids. (Q, D)
 
         With an offset, that many of the best are skipped: pages of one search share no image.
-
-        Raises:
-            StoreError: For vectors of another shape or without a direction, and for unknown labels.
         """
 
     def describe(self, ids: Sequence[str]) -> list[Row]:
-        """Images in the order of their ids, without vector and thumbnail, which are large.
-
-        Raises:
-            MissingImageError: Names an id that is not there.
-        """
+        """Images in the order of their ids, without vector and thumbnail, which are large."""
 
     def look_up(self, image: str) -> tuple[np.ndarray, tuple[str, ...]]:
         """Vector and labels of one image."""
 
     def centroid(self, labels: Sequence[str]) -> np.ndarray:
-        """Mean vector of the images that have all of the labels. (D,)
-
-        Raises:
-            StoreError: Where there are none.
-        """
+        """Mean vector of the images that have all of the labels; `StoreError` where there are none. (D,)"""
 
     def ids(self) -> list[str]:
         """All ids, sorted."""
@@ -72,22 +64,19 @@ class Store(Snapshot, Protocol):
     def read(self, work: Callable[[Snapshot], T]) -> T:
         """The result of `work` on one snapshot, so that its parts agree while others write.
 
-        `work` may run several times: where another process changes the store meanwhile, it is repeated on a
-        newer snapshot.
+        Where another process changes the store meanwhile, `work` may be repeated on a newer snapshot.
         """
 
     def get(self, ids: Sequence[str]) -> list[Row]:
-        """Complete images, in the order of their ids.
-
-        Raises:
-            MissingImageError: Names an id that is not there.
-        """
+        """Complete images, in the order of their ids."""
 
     def thumbnail(self, image: str) -> bytes:
         """The JPEG of one image."""
+        return self.get([image])[0].thumbnail
 
     def contents(self) -> dict[str, str]:
         """Fingerprint of the file of every image, by id."""
+        return {row.id: row.content for row in self.describe(self.ids())}
 
     def model_files(self) -> dict[str, bytes]:
         """The files of the model that made the vectors."""

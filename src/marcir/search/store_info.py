@@ -14,11 +14,7 @@ from marcir.search.store import Store
 
 def store_info(uri: str | Path) -> str:
     """A short text about a store: rows, labels with counts, model, size, index."""
-    return describe_store(LanceStore(uri))
-
-
-def describe_store(store: Store) -> str:
-    """A short text about an opened store."""
+    store: Store = LanceStore(uri)
     rows, about = store.count(), store.about
     labels = ", ".join(f"{name} ({count:,})" for name, count in store.label_counts().items()) or "none"
     folder = Path(store.uri)

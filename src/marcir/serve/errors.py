@@ -68,17 +68,11 @@ def internal_error() -> JSONResponse:
 
 def add_handlers(app: FastAPI) -> None:
     """Turn everything that is raised into responses."""
-    app.add_exception_handler(RequestError, _request_error)
     app.add_exception_handler(MarcirError, _marcir_error)
     app.add_exception_handler(RequestValidationError, _invalid_parameter)
-    app.add_exception_handler(HTTPException, _starlette_error)
+    app.add_exception_handler(HTTPException, _http_error)
     # Starlette raises it again, and the security middleware logs it.
     app.add_exception_handler(Exception, _internal_error)
-
-
-async def _request_error(_: Request, error: Exception) -> JSONResponse:
-    assert isinstance(error, RequestError)  # noqa: S101
-    return error_response(error.status_code, error.detail, dict(error.headers or {}), error.log_text)
 
 
 async def _internal_error(_: Request, error: Exception) -> JSONResponse:
@@ -94,17 +88,19 @@ async def _marcir_error(_: Request, error: Exception) -> JSONResponse:
     return error_response(422, str(error))
 
 
-async def _starlette_error(request: Request, error: Exception) -> JSONResponse:
+async def _http_error(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)  # noqa: S101
-    headers = dict(error.headers or {})
-    if error.status_code == 405:  # Starlette names the methods of the first route alone
+    status, text, headers = error.status_code, str(error.detail), dict(error.headers or {})
+    if isinstance(error, RequestError):
+        return error_response(status, text, headers, error.log_text)
+    if status == 404:
+        text = "there is no such address. /api/openapi.json lists those that there are."
+    if status == 405:
+        text = f"{request.method} is not for this address. /api/openapi.json says what is."
+        # Starlette names the methods of the first route alone.
         methods = request.app.openapi()["paths"].get(request.url.path, {"get": {}})
         headers["Allow"] = ", ".join(sorted(method.upper() for method in methods))
-    text = {
-        404: "there is no such address. /api/openapi.json lists those that there are.",
-        405: f"{request.method} is not for this address. /api/openapi.json says what is.",
-    }
-    return error_response(error.status_code, text.get(error.status_code, str(error.detail)), headers)
+    return error_response(status, text, headers)
 
 
 async def _invalid_parameter(_: Request, error: Exception) -> JSONResponse:

@@ -93,7 +93,7 @@ class PageParameters(FilterParameters):
         return Filter(tuple(self.any), tuple(self.all), tuple(self.none), self.min_similarity)
 
     @property
-    def given(self) -> dict[str, Any]:
+    def non_defaults(self) -> dict[str, Any]:
         """The parameters that differ from their defaults."""
         return self.model_dump(exclude_defaults=True)
 

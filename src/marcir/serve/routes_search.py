@@ -4,22 +4,9 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
 
+from marcir.serve import parameters, schemas
 from marcir.serve.errors import error_responses
-from marcir.serve.parameters import (
-    FilterParameters,
-    NoParameters,
-    PageParameters,
-    SampleParameters,
-    SearchParameters,
-)
 from marcir.serve.request_log import current_notes
-from marcir.serve.schemas import (
-    ArchiveResponse,
-    EmbedResponse,
-    LabelsResponse,
-    SampleResponse,
-    SearchResponse,
-)
 from marcir.serve.service import Service
 
 _BINARY = {"schema": {"type": "string", "format": "binary"}}
@@ -57,45 +44,45 @@ def search_routes(service: Service) -> APIRouter:
     archive, searchers = service.archive, service.searchers
 
     @routes.get("/archive", responses=error_responses(422, 503), operation_id="get_archive")
-    async def get_archive(_: Annotated[NoParameters, Query()]) -> ArchiveResponse:
+    async def get_archive(_: Annotated[parameters.NoParameters, Query()]) -> schemas.ArchiveResponse:
         """What the archive holds, and the limits of the service."""
         return await searchers.run(archive.about)
 
     @routes.get("/labels", responses=error_responses(422, 503), operation_id="count_labels")
-    async def count_labels(parameters: Annotated[FilterParameters, Query()]) -> LabelsResponse:
+    async def count_labels(given: Annotated[parameters.FilterParameters, Query()]) -> schemas.LabelsResponse:
         """Every label, counted among the images that pass a filter."""
-        return await searchers.run(archive.labels, parameters)
+        return await searchers.run(archive.labels, given)
 
     @routes.get("/sample", responses=error_responses(422, 503), operation_id="get_sample")
-    async def get_sample(parameters: Annotated[SampleParameters, Query()]) -> SampleResponse:
+    async def get_sample(given: Annotated[parameters.SampleParameters, Query()]) -> schemas.SampleResponse:
         """Random images, the same for the same seed."""
-        return await searchers.run(archive.sample, parameters)
+        return await searchers.run(archive.sample, given)
 
     @routes.get(
         "/search",
-        response_model=SearchResponse,
+        response_model=schemas.SearchResponse,
         responses={**_EXPORTS, **error_responses(404, 422, 503)},
         operation_id="search",
     )
-    async def search(parameters: Annotated[SearchParameters, Query()]) -> Any:
+    async def search(given: Annotated[parameters.SearchParameters, Query()]) -> Any:
         """Images like one of the archive, like an uploaded one, like examples, or with labels."""
         notes = current_notes()
-        notes.add_parameters(parameters.given)
-        return await searchers.run(archive.search, parameters, notes)
+        notes.add_parameters(given.non_defaults)
+        return await searchers.run(archive.search, given, notes)
 
     @routes.post(
         "/search",
-        response_model=SearchResponse,
+        response_model=schemas.SearchResponse,
         responses={**_EXPORTS, **error_responses(408, 413, 415, 422, 503)},
         operation_id="search_by_upload",
         openapi_extra=_UPLOAD,
     )
-    async def search_by_upload(request: Request, parameters: Annotated[PageParameters, Query()]) -> Any:
+    async def search_by_upload(request: Request, given: Annotated[parameters.PageParameters, Query()]) -> Any:
         """Images like the one that is sent: upload and search in one request."""
         notes = current_notes()
         image = await service.embed_upload(request)
-        notes.add_parameters(parameters.given)
-        return await searchers.run(archive.search_vector, image.vector, parameters, notes)
+        notes.add_parameters(given.non_defaults)
+        return await searchers.run(archive.search_vector, image.vector, given, notes)
 
     @routes.post(
         "/embed",
@@ -103,8 +90,10 @@ def search_routes(service: Service) -> APIRouter:
         operation_id="embed",
         openapi_extra=_UPLOAD,
     )
-    async def embed(request: Request, _: Annotated[NoParameters, Query()]) -> EmbedResponse:
+    async def embed(
+        request: Request, _: Annotated[parameters.NoParameters, Query()]
+    ) -> schemas.EmbedResponse:
         """The vector of an image that is sent, to search with."""
-        return EmbedResponse.model_validate((await service.embed_upload(request)).as_json())
+        return schemas.EmbedResponse.model_validate((await service.embed_upload(request)).as_json())
 
     return routes

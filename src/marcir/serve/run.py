@@ -1,6 +1,7 @@
 """Start the service, and stop it cleanly."""
 
 import asyncio
+import json
 import socket
 import sys
 from collections.abc import Iterator
@@ -9,12 +10,17 @@ from signal import SIGINT, SIGTERM
 
 from marcir.errors import ConfigError, needs
 from marcir.files import reason
-from marcir.serve.settings import STOP_SECONDS, Settings
+from marcir.serve.settings import REQUEST_SECONDS, STOP_SECONDS, Settings
 
 with needs("serve"):
+    import h11
     import uvicorn
+    from uvicorn.protocols.http.h11_impl import H11Protocol
 
+    from marcir.serve.middleware import SECURITY_HEADERS
     from marcir.serve.request_log import LineFormatter
+
+_ERROR_HEADERS = [(b"content-type", b"application/json"), (b"connection", b"close"), *SECURITY_HEADERS]
 
 
 def serve(settings: Settings) -> None:
@@ -27,7 +33,6 @@ def serve(settings: Settings) -> None:
     listening = _listen(settings)
     with listening:
         from marcir.serve.app import create_app
-        from marcir.serve.protocol import HttpProtocol
         from marcir.serve.service import Service
 
         service = Service(settings)
@@ -45,6 +50,53 @@ def serve(settings: Settings) -> None:
         )
         banner = f"{_address(settings, listening)}  {images:,} images of {settings.store}"
         _Server(config, banner).run([listening])
+
+
+class HttpProtocol(H11Protocol):
+    """One connection, with a time limit for the heads of requests, and with errors as JSON."""
+
+    _timeout: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Wait for the first request."""
+        super().connection_made(transport)
+        self._start_timer()
+
+    def data_received(self, data: bytes) -> None:
+        """Wait until the head of a request is complete."""
+        super().data_received(data)
+        if self.conn.their_state is not h11.IDLE:
+            self._stop_timer()
+        elif self._timeout is None:
+            self._start_timer()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Stop waiting."""
+        self._stop_timer()
+        super().connection_lost(exc)
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what is not HTTP."""
+        body = json.dumps(
+            {"error": f"not a request of HTTP/1.1, or its head is too long ({msg.rstrip('.')})."}
+        )
+        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            events = (
+                h11.Response(status_code=400, headers=_ERROR_HEADERS),
+                h11.Data(data=body.encode()),
+                h11.EndOfMessage(),
+            )
+            for event in events:
+                self.transport.write(self.conn.send(event) or b"")
+        self.transport.close()
+
+    def _start_timer(self) -> None:
+        self._timeout = self.loop.call_later(REQUEST_SECONDS, self.transport.close)
+
+    def _stop_timer(self) -> None:
+        if self._timeout is not None:
+            self._timeout.cancel()
+            self._timeout = None
 
 
 class _Server(uvicorn.Server):

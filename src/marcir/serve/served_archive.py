@@ -14,21 +14,10 @@ from marcir.search.hits import Hit, as_csv, as_geojson, label_shares
 from marcir.search.lance import PAGED
 from marcir.search.queries import Query, QueryMaker, SearchableArchive, query_by_examples, query_by_id
 from marcir.search.store import Snapshot
+from marcir.serve import schemas
 from marcir.serve.errors import RequestError
 from marcir.serve.parameters import FilterParameters, PageParameters, SampleParameters, SearchParameters
 from marcir.serve.request_log import RequestNotes
-from marcir.serve.schemas import (
-    ArchiveResponse,
-    HealthResponse,
-    HitResponse,
-    ImageResponse,
-    LabelCount,
-    LabelsResponse,
-    OriginalResponse,
-    QueryResponse,
-    SampleResponse,
-    SearchResponse,
-)
 from marcir.serve.settings import MAX_RESULTS, MAX_UPLOAD_BYTES
 from marcir.serve.vectors import decode_vector
 
@@ -56,18 +45,18 @@ class ServedArchive:
         """Largest offset + limit."""
         return MAX_RESULTS if self.store.exact else PAGED - 1
 
-    def health(self) -> HealthResponse:
+    def health(self) -> schemas.HealthResponse:
         """That the store can be read."""
-        return HealthResponse(status="ok", images=self.store.count(), model=self.store.about.model)
+        return schemas.HealthResponse(status="ok", images=self.store.count(), model=self.store.about.model)
 
-    def about(self) -> ArchiveResponse:
+    def about(self) -> schemas.ArchiveResponse:
         """What the archive holds."""
 
-        def describe(snapshot: Snapshot) -> ArchiveResponse:
-            return ArchiveResponse(
+        def describe(snapshot: Snapshot) -> schemas.ArchiveResponse:
+            return schemas.ArchiveResponse(
                 name=PurePosixPath(self.store.uri).name,
                 images=snapshot.count(),
-                labels=LabelCount.most_common(snapshot.label_counts()),
+                labels=schemas.LabelCount.most_common(snapshot.label_counts()),
                 dim=self.store.about.dim,
                 model=self.store.about.model,
                 version=__version__,
@@ -80,41 +69,42 @@ class ServedArchive:
 
         return self.store.read(describe)
 
-    def labels(self, parameters: FilterParameters) -> LabelsResponse:
+    def labels(self, parameters: FilterParameters) -> schemas.LabelsResponse:
         """Labels of the images that pass a filter."""
         where = parameters.filter
         return self.store.read(
-            lambda snapshot: LabelsResponse(
-                images=snapshot.count(where), labels=LabelCount.most_common(snapshot.label_counts(where))
+            lambda snapshot: schemas.LabelsResponse(
+                images=snapshot.count(where),
+                labels=schemas.LabelCount.most_common(snapshot.label_counts(where)),
             )
         )
 
-    def sample(self, parameters: SampleParameters) -> SampleResponse:
+    def sample(self, parameters: SampleParameters) -> schemas.SampleResponse:
         """Random images."""
         where = parameters.filter
 
-        def draw(snapshot: Snapshot) -> SampleResponse:
+        def draw(snapshot: Snapshot) -> schemas.SampleResponse:
             rows = snapshot.describe(snapshot.sample(parameters.limit, parameters.seed, where))
-            hits = [HitResponse.from_hit(Hit.from_row(row)) for row in rows]
-            return SampleResponse(hits=hits, total=snapshot.count(where))
+            hits = [schemas.HitResponse.from_hit(Hit.from_row(row)) for row in rows]
+            return schemas.SampleResponse(hits=hits, total=snapshot.count(where))
 
         return self.store.read(draw)
 
-    def image(self, image: str) -> ImageResponse:
+    def image(self, image: str) -> schemas.ImageResponse:
         """One image."""
         (row,) = self.store.describe([image])
         url = f"/api/original?id={quote(image, safe='')}"
-        original = OriginalResponse(url=url) if self.has_originals else None
-        return ImageResponse.from_hit(Hit.from_row(row), original=original)
+        original = schemas.OriginalResponse(url=url) if self.has_originals else None
+        return schemas.ImageResponse.from_hit(Hit.from_row(row), original=original)
 
-    def search(self, parameters: SearchParameters, notes: RequestNotes) -> SearchResponse | Response:
+    def search(self, parameters: SearchParameters, notes: RequestNotes) -> schemas.SearchResponse | Response:
         """A page of hits."""
         kind, query = self._query(parameters)
         return self._page(parameters, kind, query, notes)
 
     def search_vector(
         self, vector: np.ndarray, parameters: PageParameters, notes: RequestNotes
-    ) -> SearchResponse | Response:
+    ) -> schemas.SearchResponse | Response:
         """A page of hits of an uploaded image. (D,)"""
         return self._page(parameters, "vector", lambda _: Query(vector), notes)
 
@@ -140,7 +130,7 @@ class ServedArchive:
 
     def _page(
         self, parameters: PageParameters, kind: _Kind, query: QueryMaker, notes: RequestNotes
-    ) -> SearchResponse | Response:
+    ) -> schemas.SearchResponse | Response:
         offset, limit, most = parameters.offset, parameters.limit, self.max_results
         if offset + limit > most:
             raise RequestError(
@@ -157,12 +147,12 @@ class ServedArchive:
             write, media_type, name = _EXPORTS[parameters.format]
             headers = {"Content-Disposition": f'attachment; filename="{name}"'}
             return Response(write(hits), media_type=media_type, headers=headers)
-        return SearchResponse(
-            hits=[HitResponse.from_hit(hit) for hit in hits],
+        return schemas.SearchResponse(
+            hits=[schemas.HitResponse.from_hit(hit) for hit in hits],
             offset=offset,
             limit=limit,
             total=result.total,
             more=len(result.hits) > limit and offset + limit < most,
-            query=QueryResponse(kind=kind, labels=list(result.query_labels)),
+            query=schemas.QueryResponse(kind=kind, labels=list(result.query_labels)),
             label_shares=label_shares(hits),
         )
