@@ -72,7 +72,7 @@ def image_routes(service: Service) -> APIRouter:
             if file.media_type != "image/tiff":
                 return OpenFileResponse(file, file.media_type, cache_headers(tag))
             return Response(
-                await service.painters.run(as_png, file, parameters.id),
+                await service.converters.run(as_png, file, parameters.id),
                 media_type="image/png",
                 headers=cache_headers(tag),
             )

@@ -40,11 +40,6 @@ class ServedArchive:
     def __init__(self, archive: SearchableArchive, has_originals: bool) -> None:
         self.archive, self.store, self.has_originals = archive, archive.store, has_originals
 
-    @property
-    def max_results(self) -> int:
-        """Largest offset + limit."""
-        return MAX_RESULTS if self.store.exact else PAGED - 1
-
     def health(self) -> schemas.HealthResponse:
         """That the store can be read."""
         return schemas.HealthResponse(status="ok", images=self.store.count(), model=self.store.about.model)
@@ -64,7 +59,7 @@ class ServedArchive:
                 has_originals=self.has_originals,
                 dates=snapshot.knows("date"),
                 max_upload_bytes=MAX_UPLOAD_BYTES,
-                max_results=self.max_results,
+                max_results=_max_results(snapshot),
             )
 
         return self.store.read(describe)
@@ -131,7 +126,7 @@ class ServedArchive:
     def _page(
         self, parameters: PageParameters, kind: _Kind, query: QueryMaker, notes: RequestNotes
     ) -> schemas.SearchResponse | Response:
-        offset, limit, most = parameters.offset, parameters.limit, self.max_results
+        offset, limit, most = parameters.offset, parameters.limit, _max_results(self.store)
         if offset + limit > most:
             raise RequestError(
                 422,
@@ -156,3 +151,8 @@ class ServedArchive:
             query=schemas.QueryResponse(kind=kind, labels=list(result.query_labels)),
             label_shares=label_shares(hits),
         )
+
+
+def _max_results(snapshot: Snapshot) -> int:
+    """Largest offset + limit."""
+    return MAX_RESULTS if snapshot.exact else PAGED - 1

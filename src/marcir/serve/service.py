@@ -102,7 +102,7 @@ class Service:
         self.searchers = Workers("search", searchers, WAITING_SEARCHES)
         self.embedders = Workers("upload", 1, WAITING_UPLOADS)
         self.readers = Workers("files", 4, WAITING_FILES)
-        self.painters = Workers("pictures", 1, WAITING_PICTURES)
+        self.converters = Workers("pictures", 1, WAITING_PICTURES)
         self.uploads = Uploads()
 
     @asynccontextmanager
@@ -110,7 +110,7 @@ class Service:
         """Load the model in the background at the start; let threads finish at the end."""
         threading.Thread(target=self._warm_up, daemon=True).start()  # a stop need not wait for it
         yield
-        for workers in (self.searchers, self.embedders, self.readers, self.painters):
+        for workers in (self.searchers, self.embedders, self.readers, self.converters):
             workers.close()
 
     def files_warning(self) -> str | None:
