@@ -39,9 +39,7 @@ with needs("store"):
     from marcir.search.exact import ExactSearch
 
 IN_MEMORY = 4 * 2**30  # bytes of vectors that are searched exactly, in memory
-PAGED = (
-    1000  # neighbours that a resident store searches the approximate index for, whichever page is asked for
-)
+PAGED = 1000  # neighbours that a resident store searches the approximate index for, for every page
 # Age at which old versions are removed: at once in a folder, after an hour on object storage, where writers
 # cannot lock each other out. (For 0 LanceDB warns; it counts in milliseconds.)
 _AT_ONCE, _KEPT_VERSIONS = timedelta(milliseconds=1), timedelta(hours=1)

@@ -1,4 +1,4 @@
-"""The records of a store: rows, filters, nearest neighbours, and what a store says of itself."""
+"""The records of a store: rows, filters, nearest neighbours, and its description."""
 
 import datetime
 from collections.abc import Mapping, Sequence
@@ -91,7 +91,7 @@ class Neighbour:
 
 @dataclass(frozen=True)
 class About:
-    """What a store says of itself.
+    """The description of a store, kept in its header.
 
     Attributes:
         model: Fingerprint of the model that made its vectors.
