@@ -22,7 +22,14 @@ from difflib import get_close_matches
 
 
 class MarcirError(Exception):
-    """Everything that marcir raises on purpose."""
+    """Everything that marcir raises on purpose.
+
+    >>> try:
+    ...     raise ConfigError("train.lr = -1: must be above 0.")
+    ... except MarcirError as error:
+    ...     print(error)
+    train.lr = -1: must be above 0.
+    """
 
 
 class ConfigError(MarcirError, ValueError):

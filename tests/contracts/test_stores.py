@@ -1,4 +1,7 @@
-"""What every store must keep: the answers of a plain loop, whatever ids and labels are made of."""
+"""The contract of `marcir.search.store.Store`, for every store: another one is one more entry of `KINDS`.
+
+The reference is a plain loop, whatever ids and labels contain.
+"""
 
 import datetime
 import math
@@ -14,11 +17,13 @@ from hypothesis import strategies as st
 
 from marcir.catalog import STORES, resolve
 from marcir.errors import ConfigError, MissingImageError, StoreError
-from marcir.search import Filter, MemoryStore, Row
+from marcir.search import Filter, MemoryStore, Row, Store
 from marcir.search.lance import LanceStore
-from marcir.search.records import About, Store
+from marcir.search.records import About
+from marcir.search.store import Snapshot
 
 DIM = 4
+MODEL = {"config.json": b"{}"}
 NASTY = [
     "it's",
     'say "hello"',
@@ -44,13 +49,13 @@ def about(model: str = "m" * 64) -> About:
 
 
 def in_memory(rows: Sequence[Row], folder: Path) -> Store:
-    store = MemoryStore(about())
+    store = MemoryStore(about(), MODEL)
     store.add(rows)
     return store
 
 
 def in_lance(rows: Sequence[Row], folder: Path) -> Store:
-    store = LanceStore.create(Path(tempfile.mkdtemp(dir=folder)) / "store", about(), {"config.json": b"{}"})
+    store = LanceStore.create(Path(tempfile.mkdtemp(dir=folder)) / "store", about(), MODEL)
     store.add(rows)
     return store
 
@@ -62,7 +67,7 @@ def in_lance_without_matrix(rows: Sequence[Row], folder: Path) -> Store:
 
 
 class Following(LanceStore):
-    """A resident store that looks for changes at every question, as tests do not wait."""
+    """A resident store that sees its own changes at once, as tests do not wait."""
 
     def add(self, rows: Sequence[Row]) -> None:
         super().add(rows)
@@ -476,6 +481,67 @@ def test_an_id_that_is_like_no_other_is_named_beside_some_that_exist(make: Facto
         with pytest.raises(MissingImageError) as refused:
             make([row(name) for name in names]).look_up("zzzzzz")
         assert str(refused.value) == f"no image 'zzzzzz' in the store.{examples}"
+
+
+def test_a_thumbnail_is_read_alone(make: Factory) -> None:
+    store = make([full(), row("b")])
+    assert (store.thumbnail("a/b.png"), store.thumbnail("b")) == (b"\xff\xd8\0\xff", b"")
+    with pytest.raises(MissingImageError, match="no image 'c' in the store"):
+        store.thumbnail("c")
+
+
+def test_ids_fingerprints_and_the_model_are_listed(make: Factory) -> None:
+    store = make([row("b"), full()])
+    assert store.ids() == ["a/b.png", "b"]
+    assert store.contents() == {"a/b.png": "abc:def", "b": ""}
+    assert store.model_files() == MODEL
+    assert store.about == about()
+
+
+def test_whether_places_and_dates_are_known(make: Factory) -> None:
+    def known(store: Store) -> tuple[bool, bool]:
+        return store.knows("bbox"), store.knows("date")
+
+    assert known(make([row("a")])) == (False, False)
+    assert known(make([row("a"), replace(full(), date=None)])) == (True, False)
+    assert known(make([row("a"), replace(full(), bbox=None)])) == (False, True)
+
+
+def test_the_centroid_is_the_mean_of_the_images_that_have_all_labels(five: Store) -> None:
+    both = unit(1, 0, 0, 0)
+    assert np.allclose(five.centroid(["ship"]), (both + unit(1, 1, 0, 0)) / 2, atol=1e-6)
+    assert np.allclose(five.centroid(["ship", "dock"]), both, atol=1e-6)
+    with pytest.raises(StoreError, match="no image of the store carries all of: ship, tree"):
+        five.centroid(["ship", "tree"])
+    with pytest.raises(StoreError, match="has the label 'shp'. Did you mean 'ship'?"):
+        five.centroid(["shp"])
+
+
+# ---- Snapshots -----------------------------------------------------------------------------------
+
+
+def test_a_snapshot_answers_as_the_store_does(five: Store) -> None:
+    def ask(source: Snapshot) -> list[object]:
+        (found,) = source.search(unit(1, 2, 0, 0), 3)
+        names = [each.id for each in found]
+        return [found, [each.labels for each in source.describe(names)], source.count(), source.sample(2)]
+
+    assert five.read(ask) == ask(five)
+    assert five.read(lambda snapshot: snapshot.exact) == five.exact
+
+
+def test_what_fails_inside_a_snapshot_is_raised(five: Store) -> None:
+    def fail(_: Snapshot) -> None:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        five.read(fail)
+    with pytest.raises(MissingImageError):
+        five.read(lambda snapshot: snapshot.look_up("x"))
+
+
+def test_how_vectors_are_searched_is_described(five: Store) -> None:
+    assert five.search_method().startswith("exactly, in memory")
 
 
 def test_adding_an_id_again_replaces_its_row(make: Factory) -> None:

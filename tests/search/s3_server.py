@@ -29,7 +29,7 @@ def serving(program: Path) -> Iterator[str]:
         try:
             address = next((found[1] for line in server.stderr if (found := _ADDRESS.search(line))), None)
             assert address is not None, "the server ended without an address"
-            # It tells every request: unread, it would come to a stop.
+            # It prints every request: unread, it would come to a stop.
             threading.Thread(target=server.stderr.read, daemon=True).start()
             yield address
         finally:

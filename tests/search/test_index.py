@@ -149,7 +149,7 @@ def test_an_archive_that_moved_is_up_to_date_and_has_its_new_root(
     assert LanceStore(tmp_path / "store").about.root == str(moved)
 
 
-def test_what_is_gone_is_told_and_removed_on_request(model: Path, images: Path, tmp_path: Path) -> None:
+def test_missing_files_are_reported_and_removed_on_request(model: Path, images: Path, tmp_path: Path) -> None:
     index(model, images, tmp_path / "store")
     for path in files_of(images)[:3]:
         path.unlink()
@@ -562,7 +562,7 @@ def opens(store: Path) -> bool:
 # ---- The command ---------------------------------------------------------------------------------
 
 
-def test_the_program_says_what_it_did_and_info_tells_what_there_is(
+def test_the_program_says_what_it_did_and_info_shows_what_there_is(
     model: Path, images: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def run(*arguments: object) -> str:
@@ -579,11 +579,11 @@ def test_the_program_says_what_it_did_and_info_tells_what_there_is(
     assert said == (
         "40 images in the store: 40 new, 0 changed, 0 with other labels or metadata, 0 up to date\n"
     )
-    told = run("info", tmp_path / "store")
-    assert f"{tmp_path / 'store'}: 40 images of {images}" in told
-    assert "vectors of 16 numbers, model " in told
-    assert "searched exactly, in memory (no approximate index)" in told
-    assert "labels: " in told
-    assert "size: " in told
+    shown = run("info", tmp_path / "store")
+    assert f"{tmp_path / 'store'}: 40 images of {images}" in shown
+    assert "vectors of 16 numbers, model " in shown
+    assert "searched exactly, in memory (no approximate index)" in shown
+    assert "labels: " in shown
+    assert "size: " in shown
     found = json.loads(run("search", "--store", tmp_path / "store", "--id", "images/000000.png", "--json"))
     assert len(found["hits"]) == 10

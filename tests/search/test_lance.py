@@ -1,6 +1,5 @@
 """LanceDB: processes side by side, stores that cannot be used, and the approximate index."""
 
-import datetime
 import json
 import shutil
 import threading
@@ -101,14 +100,14 @@ def test_a_second_writer_is_refused_in_one_line_and_let_in_afterwards(store: Lan
         pass
 
 
-def test_the_matrix_is_read_again_when_somebody_else_has_written(store: LanceStore) -> None:
+def test_the_vectors_are_read_again_when_another_process_has_written(store: LanceStore) -> None:
     other = LanceStore(store.uri)
-    first = other.matrix
-    assert other.matrix is first
+    first = other.read(lambda snapshot: snapshot)
+    assert other.read(lambda snapshot: snapshot) is first
     store.add(rows(10, 50))
     assert other.count() == 60
     assert len(other.search(np.ones((1, 8)), 100)[0]) == 60
-    assert other.matrix is not first
+    assert other.read(lambda snapshot: snapshot) is not first
     store.delete(["000000"])
     assert len(other.search(np.ones((1, 8)), 100)[0]) == 59
 
@@ -142,10 +141,12 @@ def test_threads_share_a_resident_store_while_another_process_writes(store: Lanc
     assert shared.count() == 150
 
 
-def test_a_resident_store_looks_for_changes_once_in_a_while_and_when_it_is_told(store: LanceStore) -> None:
+def test_a_resident_store_checks_for_changes_once_in_a_while_and_when_it_is_refreshed(
+    store: LanceStore,
+) -> None:
     resident = LanceStore(store.uri, resident=True)
     assert resident.count() == 50
-    resident._look_at = time.monotonic() + 1000
+    resident._check_at = time.monotonic() + 1000
     store.add(rows(10, 50))
     store.delete(["000000"])
     assert resident.count() == 50
@@ -154,46 +155,26 @@ def test_a_resident_store_looks_for_changes_once_in_a_while_and_when_it_is_told(
     assert resident.count() == len(resident.ids()) == 59
     with pytest.raises(MissingImageError):
         resident.describe(["000000"])
-    resident._look_at = 0
+    resident._check_at = 0
     store.add(rows(10, 60))
     assert resident.count() == 69
 
 
 def test_while_one_thread_reads_the_others_have_what_was_there(store: LanceStore) -> None:
     resident = LanceStore(store.uri, resident=True)
-    before = resident.matrix
+    before = resident.read(lambda snapshot: snapshot)
     store.add(rows(10, 50))
-    resident._look_at = 0
+    resident._check_at = 0
     with resident._loading:  # as a thread that reads
-        assert resident.matrix is before
-    resident._look_at = 0
-    assert resident.matrix is not before
-
-
-def test_a_thumbnail_is_read_alone(store: LanceStore) -> None:
-    assert store.thumbnail("000003") == b"\xff\xd8"
-    with pytest.raises(MissingImageError, match="no image '0000' in the store"):
-        store.thumbnail("0000")
-
-
-@pytest.mark.parametrize("resident", [False, True])
-def test_whether_places_and_dates_are_known(store: LanceStore, resident: bool) -> None:
-    def known() -> tuple[bool, bool]:
-        opened = LanceStore(store.uri, resident=resident)
-        return opened.knows("bbox"), opened.knows("date")
-
-    assert known() == (False, False)
-    (one,) = rows(1)
-    store.add([replace(one, bbox=(1, 2, 3, 4))])
-    assert known() == (True, False)
-    store.add([replace(one, date=datetime.date(2024, 5, 31))])
-    assert known() == (False, True)
+        assert resident.read(lambda snapshot: snapshot) is before
+    resident._check_at = 0
+    assert resident.read(lambda snapshot: snapshot) is not before
 
 
 # ---- Stores that cannot be used ------------------------------------------------------------------
 
 
-def test_a_store_that_is_missing_is_told_with_the_command_that_makes_it(tmp_path: Path) -> None:
+def test_a_store_that_is_missing_is_refused_with_the_command_that_makes_it(tmp_path: Path) -> None:
     assert refusal(tmp_path / "none").endswith(
         f"there is no such store. Make one with: marcir index --images DIR --store {tmp_path / 'none'}"
     )
@@ -212,18 +193,18 @@ def test_an_address_of_no_known_kind_is_refused() -> None:
     assert refusal("nowhere://bucket/store").startswith("nowhere://bucket/store: ")
 
 
-def tell(uri: str, content: str) -> None:
+def write_about(uri: str, content: str) -> None:
     lancedb.connect(uri).create_table("about", pa.table({"about": [content]}), mode="overwrite")
 
 
 def test_a_store_of_another_version_is_refused(store: LanceStore) -> None:
-    tell(store.uri, json.dumps({"version": 2, "model": "x"}))
+    write_about(store.uri, json.dumps({"version": 2, "model": "x"}))
     assert refusal(store.uri).endswith("cannot be read (version 2; this marcir reads version 1).")
 
 
 @pytest.mark.parametrize("content", ["{", "[]", "{}", '{"version": 1}', '{"version": 1, "x": 2}', "3"])
 def test_a_store_that_says_nothing_sensible_of_itself_is_refused(store: LanceStore, content: str) -> None:
-    tell(store.uri, content)
+    write_about(store.uri, content)
     assert "what the store says of itself cannot be read" in refusal(store.uri)
 
 
@@ -237,7 +218,7 @@ def test_vectors_of_another_model_are_refused(store: LanceStore) -> None:
 
 @pytest.mark.parametrize("table", ["model", "about", "images"])
 @pytest.mark.parametrize("emptied", [False, True], ids=["absent", "begun"])
-def test_a_half_written_store_is_told_and_can_be_finished(
+def test_a_half_written_store_is_refused_and_can_be_finished(
     store: LanceStore, table: str, emptied: bool
 ) -> None:
     shutil.rmtree(Path(store.uri) / f"{table}.lance")
@@ -383,14 +364,13 @@ def test_a_reader_of_an_old_version_answers_everything_after_its_files_are_remov
     made.optimize()
     after = {path.name for path in (tmp_path / "store" / "images.lance" / "data").iterdir()}
     assert before - after, "files of the version that the reader has are gone"
-    reader._look_at = time.monotonic() + 1000  # as within the interval in which it does not look
-    if not resident:
-        reader._latest = lambda: None  # type: ignore[method-assign]  # as between the look and the reading
-        reader._to_newest = lambda: LanceStore._latest(reader)  # type: ignore[method-assign]
+    reader._check_at = time.monotonic() + 1000  # as within the interval in which it does not check
+    if not resident:  # as between the check and the reading
+        reader._check_version = lambda: reader._check_at or LanceStore._check_version(reader)  # type: ignore[method-assign]
     assert everything(reader) == everything(LanceStore(made.uri, approximate=approximate))
 
 
-def test_a_file_that_is_missing_from_the_newest_version_is_told(store: LanceStore) -> None:
+def test_a_file_that_is_missing_from_the_newest_version_is_an_error(store: LanceStore) -> None:
     for file in (Path(store.uri) / "images.lance" / "data").iterdir():
         file.unlink()
     with pytest.raises(UnusableStoreError) as error:
@@ -433,7 +413,7 @@ def test_the_approximate_index_finds_what_exact_search_finds(
     indexed: LanceStore, where: Filter | None
 ) -> None:
     approximate = LanceStore(indexed.uri, approximate=True)
-    assert approximate.matrix is None
+    assert not approximate.exact
     queries = np.random.default_rng(1).normal(size=(20, 8))
     truth, found = indexed.search(queries, 10, where), approximate.search(queries, 10, where)
     shared = [len({a.id for a in one} & {b.id for b in two}) for one, two in zip(truth, found, strict=True)]
@@ -459,7 +439,7 @@ def test_rows_that_came_after_the_index_are_found(indexed: LanceStore) -> None:
     assert approximate.search(newest.vector, 1)[0][0].id == "002039"
 
 
-def test_without_a_matrix_labels_and_centres_are_the_same(indexed: LanceStore) -> None:
+def test_approximate_search_has_the_same_labels_and_centroids(indexed: LanceStore) -> None:
     approximate = LanceStore(indexed.uri, approximate=True)
     assert approximate.label_counts() == indexed.label_counts()
     assert np.allclose(approximate.centroid(["label 7"]), indexed.centroid(["label 7"]), atol=1e-6)
@@ -477,7 +457,7 @@ def test_too_many_vectors_for_memory_are_searched_in_the_table(
     monkeypatch.setattr(lance_module, "IN_MEMORY", 50 * 8 * 4 - 1)
     large = LanceStore(store.uri)
     assert not large.fits_memory
-    assert large.matrix is None
+    assert not large.exact
     found = large.search(np.ones((1, 8)), 5)
     assert [hit.id for hit in found[0]] == [hit.id for hit in expected[0]]
 

@@ -4,6 +4,7 @@ import json
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,9 +19,10 @@ from marcir.cli import main
 from marcir.errors import ConfigError, DataError, MissingImageError, StoreError
 from marcir.search import Filter
 from marcir.search import sheet as search_sheet
+from marcir.search.exact import ExactSearch
 from marcir.search.index import index
 from marcir.search.lance import LanceStore
-from marcir.search.queries import Answer, SearchableArchive
+from marcir.search.queries import SearchableArchive, SearchResult, query_by_examples
 
 FIRST = "images/000000.png"
 
@@ -95,7 +97,7 @@ def test_an_image_finds_itself_first(capsys: pytest.CaptureFixture[str], store: 
     assert similarities == sorted(similarities, reverse=True)
 
 
-def test_json_tells_all_that_is_known_of_a_hit(
+def test_json_has_all_that_is_known_of_a_hit(
     capsys: pytest.CaptureFixture[str], store: Path, scenes: Path, archive: SearchableArchive
 ) -> None:
     found = searched(capsys, store, "--image", scenes / FIRST, "--k", 2)
@@ -105,6 +107,8 @@ def test_json_tells_all_that_is_known_of_a_hit(
         "id": FIRST,
         "similarity": first["similarity"],
         "labels": list(archive.store.get([FIRST])[0].labels),
+        "shared": [],
+        "agreement": None,
         "path": str(scenes / FIRST),
         "width": 24,
         "height": 24,
@@ -220,13 +224,18 @@ def test_examples_that_cancel_each_other_are_refused(archive: SearchableArchive)
         archive.by_examples([], [FIRST])
 
 
-def test_references_are_ids_and_vectors_and_never_files(archive: SearchableArchive, scenes: Path) -> None:
+def test_examples_of_a_query_are_ids_and_vectors_and_never_files(
+    archive: SearchableArchive, scenes: Path
+) -> None:
+    def search(*like: str | np.ndarray) -> SearchResult:
+        return archive.search(lambda snapshot: query_by_examples(snapshot, like), k=5)
+
     vector, labels = archive.store.look_up(FIRST)
     with pytest.raises(MissingImageError):
-        archive.by_references([str(scenes / FIRST)])
-    found = archive.by_references([vector], k=5)
+        search(str(scenes / FIRST))
+    found = search(vector)
     assert found.hits[0].id == FIRST
-    mixed = archive.by_references([FIRST, vector], k=5)
+    mixed = search(FIRST, vector)
     assert [hit.id for hit in mixed.hits] == [hit.id for hit in archive.by_id(FIRST, 5).hits]
     assert (found.query_labels, mixed.query_labels) == ((), labels)
 
@@ -234,31 +243,34 @@ def test_references_are_ids_and_vectors_and_never_files(archive: SearchableArchi
 def test_pages_are_parts_of_one_answer(archive: SearchableArchive) -> None:
     ways = {
         "id": lambda k, offset: archive.by_id(FIRST, k, offset=offset),
-        "references": lambda k, offset: archive.by_references([FIRST], [], k, offset=offset),
+        "examples": lambda k, offset: archive.by_examples([FIRST], [], k, offset=offset),
         "labels": lambda k, offset: archive.by_labels([commonest(archive)[0]], k, offset=offset),
     }
     for way in ways.values():
         pages = [way(7, offset) for offset in range(0, 42, 7)]
         assert tuple(hit for page in pages for hit in page.hits) == way(100, 0).hits
-        assert tuple(row.id for page in pages for row in page.rows) == tuple(
-            hit.id for page in pages for hit in page.hits
-        )
 
 
-def test_an_answer_carries_neither_vectors_nor_thumbnails(archive: SearchableArchive) -> None:
-    answer = archive.by_id(FIRST, 5)
-    assert [(row.vector.size, row.thumbnail, row.width) for row in answer.rows] == [(0, b"", 24)] * 5
+def test_a_hit_has_what_the_store_knows_of_the_image(archive: SearchableArchive) -> None:
+    result = archive.by_examples(["images/000001.png"], k=39)
+    assert result.total == len(result.hits) == 39
+    (hit,) = [hit for hit in result.hits if hit.id == FIRST]
+    (row,) = archive.store.get([FIRST])
+    for name in ("id", "labels", "width", "height", "bbox", "date", "metadata"):
+        assert getattr(hit, name) == getattr(row, name)
+    assert set(hit.shared) == set(hit.labels) & set(result.query_labels)
 
 
-def test_an_image_that_is_removed_while_it_is_found_is_left_out(
-    archive: SearchableArchive, store: Path, tmp_path: Path
-) -> None:
+def test_a_resident_archive_searches_and_describes_one_state(store: Path, tmp_path: Path) -> None:
     copy = LanceStore(shutil.copytree(store, tmp_path / "store"))
     searching = marcir.open_store(copy.uri, resident=True)
-    first = searching.by_id(FIRST, 3).hits[0].id
-    searching.store.describe = LanceStore(copy.uri).describe  # type: ignore[method-assign]  # newer than the rows
-    copy.delete([first])
-    assert first not in [hit.id for hit in searching.by_id(FIRST, 3).hits]
+    before = searching.by_id(FIRST, 3)
+    assert isinstance(searching.store, LanceStore)
+    searching.store._check_at = time.monotonic() + 1000
+    copy.delete([before.hits[0].id])
+    assert searching.by_id(FIRST, 3) == before
+    searching.store.refresh()
+    assert before.hits[0].id not in [hit.id for hit in searching.by_id(FIRST, 3).hits]
 
 
 def test_labels_alone_find_what_their_images_look_like(
@@ -334,10 +346,10 @@ def test_a_picture_of_another_format_is_refused_before_anything_is_searched(
     path = str(tmp_path / name) if name else ""
     line = refusal(capsys, "--store", tmp_path / "nowhere", "--id", FIRST, "--sheet", path)
     assert line.startswith(f"marcir search: --sheet {path}: use a name that ends in .png, .pdf or .svg. ")
-    from marcir.search.sheet import draw_answer
+    from marcir.search.sheet import draw_result
 
     with pytest.raises(ConfigError, match="Use a name that ends in"):
-        draw_answer(archive, archive.by_id(FIRST), path, query=FIRST)
+        draw_result(archive, archive.by_id(FIRST), path, [("QUERY", FIRST)])
     assert list(tmp_path.iterdir()) == []
 
 
@@ -403,14 +415,14 @@ def test_a_picture_that_cannot_be_written_is_refused(
     assert "cannot be written" in line
 
 
-@pytest.mark.parametrize("most", [12, pytest.param(search_sheet.MOST, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("most", [12, pytest.param(search_sheet.MAX_HITS, marks=pytest.mark.slow)])
 def test_a_picture_shows_as_many_hits_as_it_has_room_for(
     archive: SearchableArchive, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int
 ) -> None:
-    monkeypatch.setattr(search_sheet, "MOST", most)
+    monkeypatch.setattr(search_sheet, "MAX_HITS", most)
     answer = archive.by_id(FIRST, k=30)
-    many = Answer(answer.hits * 12, answer.rows * 12, answer.root)
-    search_sheet.draw_answer(archive, many, tmp_path / "many.png")
+    many = SearchResult(answer.hits * 12, answer.root)
+    search_sheet.draw_result(archive, many, tmp_path / "many.png")
     with Image.open(tmp_path / "many.png") as picture:
         assert picture.width < 120 * 2 * (most + 2)
 
@@ -500,7 +512,7 @@ def test_the_model_is_unpacked_once_and_nothing_else_is_left(
     assert {path.name for path in folder.iterdir()} == set(archive.store.model_files())
 
 
-def test_a_cache_that_cannot_be_written_is_told(
+def test_a_cache_that_cannot_be_written_is_an_error(
     capsys: pytest.CaptureFixture[str],
     store: Path,
     scenes: Path,
@@ -530,7 +542,7 @@ def test_whatever_is_wrong_with_the_cache_its_variable_is_named(
     assert line.endswith("Set MARCIR_CACHE to a folder that can be written.")
 
 
-def test_a_damaged_model_in_the_cache_is_told(
+def test_a_damaged_model_in_the_cache_is_an_error(
     capsys: pytest.CaptureFixture[str],
     store: Path,
     scenes: Path,
@@ -600,14 +612,15 @@ def test_a_hit_that_is_removed_meanwhile_is_not_an_error(
 ) -> None:
     archive = marcir.open_store(Path(shutil.copytree(store, tmp_path / "store")))
     best = archive.by_id(FIRST, k=1).hits[0].id
-    search = archive.store.search
+    search = ExactSearch.search
 
     def searching(*arguments: Any) -> Any:
         found = search(*arguments)
         LanceStore(archive.store.uri).delete([best])
+        archive.store.count()  # as another thread, which goes to the newest version
         return found
 
-    monkeypatch.setattr(archive.store, "search", searching)
+    monkeypatch.setattr(ExactSearch, "search", searching)
     answer = archive.by_id(FIRST, k=3)
     assert len(answer.hits) == 3
     assert best not in [hit.id for hit in answer.hits]

@@ -16,9 +16,8 @@ import pytest
 import uvicorn
 
 from marcir.serve.app import create_app
-from marcir.serve.protocol import Protocol
 from marcir.serve.request_log import LineFormatter
-from marcir.serve.run import _address, _listen
+from marcir.serve.run import HttpProtocol, _address, _listen
 from marcir.serve.service import Service
 from marcir.serve.settings import Settings
 from serve.server_process import SECONDS, Server, until
@@ -46,7 +45,12 @@ def serving_in_a_thread(
         environment.setenv("MARCIR_CACHE", str(cache))
         service.archive.archive.model  # noqa: B018  (loaded here, where it finds this cache)
     config = uvicorn.Config(
-        create_app(service), http=Protocol, ws="none", log_config=None, access_log=False, server_header=False
+        create_app(service),
+        http=HttpProtocol,
+        ws="none",
+        log_config=None,
+        access_log=False,
+        server_header=False,
     )
     running = uvicorn.Server(config)
     listening = _listen(settings)

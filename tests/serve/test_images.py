@@ -50,10 +50,10 @@ def test_a_file_is_saved_under_its_name_and_no_header_is_smuggled_in(server: Ser
     reply = server.ask("/api/original", {"id": name, "download": "true"})
     assert reply.body == (server.images / name).read_bytes()
     assert reply.headers["content-type"] == "application/octet-stream"
-    told = re.fullmatch(r"attachment; filename\*=UTF-8''([\w.%~-]+)", reply.headers["content-disposition"])
-    assert told is not None
+    header = re.fullmatch(r"attachment; filename\*=UTF-8''([\w.%~-]+)", reply.headers["content-disposition"])
+    assert header is not None
     last = name.split("/")[-1]
-    assert unquote(told[1]) == "".join(letter for letter in last if letter.isprintable()).strip(". ")
+    assert unquote(header[1]) == "".join(letter for letter in last if letter.isprintable()).strip(". ")
 
 
 def test_a_file_that_no_browser_shows_is_shown_as_png(server: Server) -> None:
@@ -79,7 +79,7 @@ def open_files(server: Server) -> list[Path]:
     return [path for path in server.open_files if path.is_relative_to(server.images.resolve())]
 
 
-@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="open files are told by /proc alone")
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="open files are listed by /proc alone")
 def test_a_file_that_nobody_waits_for_any_more_is_closed(server: Server) -> None:
     parts = urlsplit(server.url)
     request = f"GET /api/original?id={FIRST} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()

@@ -104,7 +104,7 @@ def test_rows_of_another_process_are_seen_without_a_restart(growing: Server) -> 
 
 
 @pytest.mark.slow
-def test_a_store_that_is_away_is_told_without_its_insides_until_it_is_back(growing: Server) -> None:
+def test_a_store_that_is_away_is_an_error_without_details_until_it_is_back(growing: Server) -> None:
     away = growing.store.rename(growing.store.with_name("away"))
     reply = until(
         lambda: (each := growing.ask("/api/thumbnail", {"id": FIRST})).status != 200 and each, "503"

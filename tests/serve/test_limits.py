@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from marcir.model.model import Model
-from marcir.serve import protocol, service, uploads
+from marcir.serve import run, service, uploads
 from marcir.serve.embedding import EmbeddedImage, embed_content
 from marcir.serve.settings import MAX_UPLOAD_BYTES
 from serve.server_process import Server
@@ -33,7 +33,7 @@ def impatient(
     """A service that waits half a second, embeds TIFF slowly and lets one upload wait."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(uploads, "IDLE_SECONDS", 0.5)
-        patch.setattr(protocol, "REQUEST_SECONDS", 0.5)
+        patch.setattr(run, "REQUEST_SECONDS", 0.5)
         patch.setattr(service, "WAITING_UPLOADS", 1)
         patch.setattr(service, "embed_content", embed_slowly)
         with serving_in_a_thread(served_store, served_images, served_model, served_cache) as running:
@@ -46,13 +46,13 @@ def raw(server: Server) -> socket.socket:
 
 
 def head(length: int) -> bytes:
-    told = (
+    lines = (
         "POST /api/embed HTTP/1.1",
         "Host: localhost",
         "Content-Type: image/png",
         f"Content-Length: {length}",
     )
-    return "\r\n".join([*told, "", ""]).encode()
+    return "\r\n".join([*lines, "", ""]).encode()
 
 
 def first_line(connection: socket.socket) -> bytes:
@@ -68,7 +68,7 @@ def test_a_declared_length_above_the_limit_is_refused_before_anything_is_sent(se
         assert b"413" in first_line(connection)
 
 
-def test_an_upload_that_does_not_come_is_told_408_and_blocks_nobody(impatient: Server) -> None:
+def test_an_upload_that_does_not_come_is_refused_with_408_and_blocks_nobody(impatient: Server) -> None:
     content = (impatient.images / FIRST).read_bytes()
     slow = [raw(impatient) for _ in range(30)]
     for connection in slow:
@@ -96,7 +96,7 @@ def test_an_upload_that_breaks_off_leaves_the_service_well(impatient: Server) ->
     assert "Traceback" not in impatient.log.read_text()
 
 
-def test_more_uploads_than_may_wait_are_told_to_come_again(impatient: Server) -> None:
+def test_more_uploads_than_may_wait_are_refused_with_retry_after(impatient: Server) -> None:
     slow, fast = (impatient.images / "bands.tif").read_bytes(), (impatient.images / FIRST).read_bytes()
     with ThreadPoolExecutor(8) as pool:
         replies = list(pool.map(lambda _: impatient.upload("/api/embed", slow), range(8)))
@@ -120,7 +120,7 @@ def test_searches_go_on_while_images_are_embedded(impatient: Server) -> None:
     uploading.join()
 
 
-def test_a_session_that_does_not_come_is_told_408(impatient: Server) -> None:
+def test_a_session_that_does_not_come_is_refused_with_408(impatient: Server) -> None:
     begun = b"POST /api/session HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
     with raw(impatient) as connection:
         connection.sendall(begun + b"Content-Length: 100\r\n\r\n{")

@@ -10,7 +10,7 @@ import pytest
 
 from marcir.cli import main
 from marcir.errors import ConfigError
-from marcir.serve.sessions import COOKIE, Sessions
+from marcir.serve.middleware import COOKIE, Sessions
 from marcir.serve.settings import Settings
 from serve.server_process import Reply, Server
 
@@ -77,9 +77,9 @@ def test_every_response_has_the_headers_that_keep_browsers_safe(
 
 def test_what_is_no_http_is_refused_with_the_same_headers(server: Server) -> None:
     parts = urlsplit(server.url)
-    for told in (b"no HTTP\r\n\r\n", b"GET / HTTP/1.1\r\nno header\r\n\r\n"):
+    for sent in (b"no HTTP\r\n\r\n", b"GET / HTTP/1.1\r\nno header\r\n\r\n"):
         with socket.create_connection((parts.hostname, parts.port), timeout=60) as connection:
-            connection.sendall(told)
+            connection.sendall(sent)
             head, _, body = connection.makefile("rb").read().partition(b"\r\n\r\n")
         assert head.startswith(b"HTTP/1.1 400 ")
         assert f"content-security-policy: {POLICY}".encode() in head
@@ -132,7 +132,7 @@ def test_pages_of_other_sites_cannot_make_the_service_work(server: Server) -> No
 
 
 @pytest.mark.parametrize("path", SECRET)
-def test_without_the_token_nothing_of_the_archive_is_told(guarded_server: Server, path: str) -> None:
+def test_without_the_token_nothing_of_the_archive_is_shown(guarded_server: Server, path: str) -> None:
     token = str(guarded_server.token)
     for given in ("", "Bearer", "Bearer wrong", f"Bearer {token}x", f"Basic {token}", token, "Bearer \xff"):
         reply = guarded_server.ask(path, headers={"Authorization": given})

@@ -1,29 +1,27 @@
-"""A folder of --images that does not hold the files of the store is told at the start."""
+"""A folder of --images that does not hold the files of the store causes a warning at the start."""
 
 import shutil
 from pathlib import Path
 
 import pytest
 
-from marcir.search.lance import LanceStore
+from marcir.search import Store
 from marcir.search.queries import open_store
 from marcir.serve.image_files import Originals, files_warning
 from serve.server_process import serving
 
 
 @pytest.fixture
-def store(served_store: Path) -> LanceStore:
+def store(served_store: Path) -> Store:
     return open_store(served_store, resident=True).store
 
 
-def test_the_folder_that_was_indexed_is_no_reason_for_a_warning(
-    store: LanceStore, served_images: Path
-) -> None:
+def test_the_folder_that_was_indexed_is_no_reason_for_a_warning(store: Store, served_images: Path) -> None:
     assert files_warning(store, Originals(served_images), served_images) is None
 
 
 def test_a_folder_without_any_of_the_files_is_named_beside_the_one_that_was_indexed(
-    store: LanceStore, served_images: Path, tmp_path: Path
+    store: Store, served_images: Path, tmp_path: Path
 ) -> None:
     assert files_warning(store, Originals(tmp_path), tmp_path) == (
         f"WARNING: --images {tmp_path} holds none of the files of the store, which was indexed from "
@@ -31,26 +29,26 @@ def test_a_folder_without_any_of_the_files_is_named_beside_the_one_that_was_inde
     )
 
 
-def test_a_folder_one_level_too_high_or_too_low_holds_none(store: LanceStore, served_images: Path) -> None:
+def test_a_folder_one_level_too_high_or_too_low_holds_none(store: Store, served_images: Path) -> None:
     for folder in (served_images.parent, served_images / "images"):
         assert "holds none" in str(files_warning(store, Originals(folder), folder))
 
 
 def test_a_folder_with_some_of_the_files_says_how_many_were_found(
-    store: LanceStore, served_images: Path, tmp_path: Path
+    store: Store, served_images: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "images").mkdir()
     for number in range(5):
         shutil.copy(served_images / f"images/{number:06}.png", tmp_path / "images")
     text = files_warning(store, Originals(tmp_path), tmp_path)
     assert text == (
-        f"WARNING: --images {tmp_path} holds 5 of 53 files of the store that were looked for. "
+        f"WARNING: --images {tmp_path} holds 5 of 53 files of the store that were checked. "
         f"It was indexed from {served_images}: the other originals cannot be shown."
     )
 
 
-def test_only_a_sample_of_the_files_is_looked_for(
-    store: LanceStore, served_images: Path, monkeypatch: pytest.MonkeyPatch
+def test_only_a_sample_of_the_files_is_checked(
+    store: Store, served_images: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("marcir.serve.image_files._SAMPLE", 7)
     looked: list[str] = []

@@ -14,9 +14,9 @@ import pytest
 from fastapi import FastAPI
 
 from marcir.serve.errors import add_handlers
-from marcir.serve.middleware import Guard
+from marcir.serve.middleware import SecurityMiddleware
 from marcir.serve.parameters import SearchParameters
-from marcir.serve.request_log import LineFormatter, RequestLog, RequestNotes
+from marcir.serve.request_log import LineFormatter, RequestLogMiddleware, RequestNotes
 from marcir.serve.settings import Settings
 from serve.server_process import Server, until
 
@@ -167,7 +167,7 @@ def test_requests_without_the_token_are_logged_without_their_question(guarded_se
 
 def test_a_token_with_quotes_and_backslashes_is_not_logged() -> None:
     notes = RequestNotes(token="it's\\a-token")  # noqa: S106
-    notes.add_question({"id": "x it's\\a-token y"})
+    notes.add_parameters({"id": "x it's\\a-token y"})
     assert notes.asked == ["id='x *** y'"]
 
 
@@ -187,7 +187,7 @@ def test_a_bug_is_logged_with_its_traceback_and_answered_without_it(caplog: pyte
     async def send(message: MutableMapping[str, Any]) -> None:
         sent.append(message)
 
-    guarded = RequestLog(Guard(app, Settings("store")))
+    guarded = RequestLogMiddleware(SecurityMiddleware(app, Settings("store")))
     scope = {
         "type": "http",
         "method": "GET",
@@ -233,5 +233,5 @@ def test_a_traceback_is_indented_so_that_no_line_of_it_looks_like_an_entry() -> 
 )
 def test_a_question_is_logged_in_short(asked: dict[str, object], text: str) -> None:
     notes = RequestNotes()
-    notes.add_question(SearchParameters.model_validate(asked).given)
+    notes.add_parameters(SearchParameters.model_validate(asked).non_defaults)
     assert notes.asked == [text]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from marcir.search import Filter
-from marcir.search.queries import SearchableArchive, open_store
+from marcir.search.queries import SearchableArchive, open_store, query_by_examples
 from marcir.serve.vectors import decode_vector, encode_vector
 from serve.server_process import Server
 from serve.small_archive import DIM, NASTY, NASTY_LABELS
@@ -30,7 +30,7 @@ def ids(answer: dict[str, Any]) -> list[str]:
 # ---- What the archive holds ----------------------------------------------------------------------
 
 
-def test_the_archive_tells_what_it_holds(server: Server, archive: SearchableArchive) -> None:
+def test_the_archive_shows_what_it_holds(server: Server, archive: SearchableArchive) -> None:
     about = server.get("/api/archive")
     assert about["name"] == "small archive.store"
     assert (about["images"], about["dim"], about["model"]) == (53, DIM, archive.store.about.model)
@@ -54,7 +54,7 @@ def test_empty_parameters_say_nothing(server: Server) -> None:
     assert server.get("/api/labels", any="", all="", none="") == server.get("/api/labels")
 
 
-def test_health_tells_images_and_model(server: Server, archive: SearchableArchive) -> None:
+def test_health_shows_images_and_model(server: Server, archive: SearchableArchive) -> None:
     assert server.get("/health") == {"status": "ok", "images": 53, "model": archive.store.about.model}
 
 
@@ -87,7 +87,7 @@ def test_an_id_finds_the_others(server: Server, archive: SearchableArchive) -> N
         assert hit["agreement"] == pytest.approx(len(both) / len(one))
 
 
-def test_a_hit_tells_all_that_is_known(server: Server) -> None:
+def test_a_hit_has_all_that_is_known(server: Server) -> None:
     found = {hit["id"]: hit for hit in server.get("/api/search", id=FIRST, limit=200)["hits"]}
     hit = found["images/000003.png"]
     assert (hit["width"], hit["height"], hit["bbox"]) == (24, 24, [-126, -10, -106, 10])
@@ -120,7 +120,7 @@ def test_examples_may_be_ids_and_vectors(server: Server, archive: SearchableArch
         like=[*(f"id:{image}" for image in like), f"vector:{embedded}"],
         unlike=[f"id:{image}" for image in unlike],
     )
-    expected = archive.by_references([*like, vector], unlike, 24)
+    expected = archive.search(lambda snapshot: query_by_examples(snapshot, [*like, vector], unlike), 24)
     assert ids(answer) == [hit.id for hit in expected.hits]
     assert not {*like, *unlike} & set(ids(answer))
     assert answer["total"] == 50
@@ -244,7 +244,7 @@ def test_a_map_of_hits_without_boxes_is_refused(server: Server) -> None:
         ("search", {"id": "images/00000.png"}, 404, "Did you mean 'images/0000"),
         ("search", {"id": ""}, 422, "id: string should have at least 1 character."),
         ("search", {"id": "x" * 5000}, 422, "id: string should have at most 4096 characters."),
-        ("search", {"id": [FIRST, FIRST]}, 422, "id: stands 2 times. Give it once."),
+        ("search", {"id": [FIRST, FIRST]}, 422, "id: given 2 times. Give it once."),
         ("search", {"vector": "AAAA"}, 422, "vector: not a vector of 16 numbers"),
         ("search", {"vector": "A" * 86}, 422, "vector: not a vector of 16 numbers"),
         ("search", {"vector": "ü!" * 43}, 422, "vector: not a vector of 16 numbers"),
@@ -278,8 +278,8 @@ def test_a_map_of_hits_without_boxes_is_refused(server: Server) -> None:
 def test_what_cannot_be_answered_is_one_sentence(
     server: Server, path: str, asked: dict[str, Any], status: int, text: str
 ) -> None:
-    got, said = server.refusal(f"/api/{path}", **asked)
-    assert text in said
+    got, sentence = server.refusal(f"/api/{path}", **asked)
+    assert text in sentence
     assert got == status
 
 
@@ -295,7 +295,7 @@ def test_a_method_that_an_address_has_not_is_refused_with_those_it_has(server: S
     assert reply.error.startswith("PUT is not for this address")
 
 
-def test_the_time_of_each_part_is_told(server: Server) -> None:
+def test_the_time_of_each_part_is_a_header(server: Server) -> None:
     timing = server.ask("/api/search", {"id": FIRST}).headers["server-timing"]
     assert [part.split(";")[0] for part in timing.split(", ")] == ["search", "wait", "total"]
     timing = server.upload("/api/search", (server.images / FIRST).read_bytes()).headers["server-timing"]

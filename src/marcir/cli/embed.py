@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from marcir.cli.data_archive import add_on_broken, say_skipped
-from marcir.cli.model_options import add_device
+from marcir.cli.model_options import add_batch_size, add_device
 from marcir.cli.parser import Parser
 
 
@@ -16,6 +16,7 @@ def run(parser: Parser, arguments: Sequence[str]) -> None:
     parser.add_argument("--out", required=True, metavar="NPZ", help="where ids and vectors go")
     add_on_broken(parser)
     add_device(parser)
+    add_batch_size(parser)
     options = parser.parse(arguments)
     from marcir.model.embed import embed_folder
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from marcir.cli.model_options import add_device
+from marcir.cli.model_options import add_batch_size, add_device
 from marcir.cli.parser import Parser
 
 
@@ -23,6 +23,7 @@ def run(parser: Parser, arguments: Sequence[str]) -> None:
     parser.add_argument("--ap", default="sum", help="the Jaccard mAPs: sum (default) or trapezoid")
     parser.add_argument("--seed", type=int, default=0, help="of chance and intervals (default 0)")
     add_device(parser)
+    add_batch_size(parser)
     options = parser.parse(arguments)
     _check_evaluated(parser, options)
     variants = {"ideal": options.ideal, "wap": options.wap, "ap": options.ap}

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from marcir.cli.model_options import add_device
+from marcir.cli.model_options import add_batch_size, add_device
 from marcir.cli.parser import Parser
 
 
@@ -27,6 +27,7 @@ def run(parser: Parser, arguments: Sequence[str]) -> int:
         "--check-recall", action="store_true", help="build an approximate index and measure its recall"
     )
     add_device(parser)
+    add_batch_size(parser)
     options = parser.parse(arguments)
     from marcir.search.index import index
 

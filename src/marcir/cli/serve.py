@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from marcir.cli.model_options import add_device
 from marcir.cli.parser import Parser
 
 
@@ -10,14 +11,21 @@ def run(parser: Parser, arguments: Sequence[str]) -> None:
     """Parse the arguments, do it, and print what came out."""
     parser.add_argument("--store", required=True, metavar="URI", help="a store of marcir index")
     parser.add_argument("--images", metavar="DIR", help="the folder that was indexed, to show its files")
-    parser.add_argument("--host", default="127.0.0.1", help="where to listen (default: this machine alone)")
-    parser.add_argument("--port", type=int, default=8000, help="default 8000; 0: any that is free")
-    parser.add_argument("--token", help="what requests must show; better in $MARCIR_TOKEN")
-    parser.add_argument("--no-auth", action="store_true", help="let everybody in who can reach it")
+    parser.add_argument(
+        "--host", default="127.0.0.1", help="address to listen at (default: this machine only)"
+    )
+    parser.add_argument("--port", type=int, default=8000, help="default 8000; 0: any free port")
+    parser.add_argument("--token", help="what requests must carry; better in $MARCIR_TOKEN")
+    parser.add_argument("--no-auth", action="store_true", help="accept requests of others without a token")
+    add_device(parser)
     options = parser.parse(arguments)
+    if options.device not in ("auto", "cpu"):
+        from marcir.model.device import choose_device
+
+        choose_device(options.device)  # refused now, not when the first image comes
     from marcir.serve.run import serve
     from marcir.serve.settings import Settings, token_from_environment
 
     token = token_from_environment() if options.token is None else options.token
     images = None if options.images is None else Path(options.images)
-    serve(Settings(options.store, images, options.host, options.port, token, options.no_auth))
+    serve(Settings(options.store, images, options.host, options.port, token, options.no_auth, options.device))

@@ -20,7 +20,7 @@ from marcir.experiments.report.assemble import Report, report
 from marcir.model.model import load_model
 from marcir.scenes.writing import write_scenes
 from marcir.search.index import index
-from marcir.search.queries import Answer, open_store
+from marcir.search.queries import SearchResult, open_store
 from marcir.training.evaluation_figures import draw_models
 from marcir.training.reporter import duration
 from marcir.types import Embeddings
@@ -45,7 +45,7 @@ class Demo:
         images: The archive's folder.
         picture: What some test images find, untrained and trained.
         query: The id that was searched with.
-        answer: What was found.
+        result: What was found.
         seconds: How long it took.
     """
 
@@ -54,7 +54,7 @@ class Demo:
     images: Path
     picture: Path
     query: str
-    answer: Answer
+    result: SearchResult
     seconds: float
 
     def __str__(self) -> str:
@@ -63,8 +63,8 @@ class Demo:
             [
                 str(self.report),
                 "",
-                f"Images like {self.query} ({', '.join(self.answer.query_labels)}), a test image:",
-                str(self.answer),
+                f"Images like {self.query} ({', '.join(self.result.query_labels)}), a test image:",
+                str(self.result),
                 f"{self.picture}: what {_QUERIES} test images find, before training and after",
                 "",
                 f"Done in {duration(self.seconds)}. Look at the archive in a browser with:",
@@ -99,10 +99,10 @@ def demo(out: str | Path, images: int = 1000, epochs: int = 20, seed: int = 0) -
     index(run, archive, store, labels=archive / "labels.csv")
     _say(5, "a search")
     queries = _queries(archive, results)
-    answer = open_store(store).by_id(queries[0], _HITS)
+    result = open_store(store).by_id(queries[0], _HITS)
     picture = out / "before-and-after.png"
     _draw(run, archive, results, queries, picture)
-    return Demo(written, store, archive, picture, queries[0], answer, time.monotonic() - started)
+    return Demo(written, store, archive, picture, queries[0], result, time.monotonic() - started)
 
 
 def _train(archive: Path, results: Results, epochs: int, seed: int) -> None:

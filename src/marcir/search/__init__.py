@@ -1,6 +1,8 @@
-"""Embeddings that can be searched: an exact store in memory, and LanceDB on disk or object storage."""
+"""Embeddings that can be searched: stores, exact and approximate search, indexing, and queries."""
 
+from marcir.search.hits import Hit
 from marcir.search.memory import MemoryStore
-from marcir.search.records import Filter, Hit, Row
+from marcir.search.records import Filter, Row
+from marcir.search.store import Store
 
-__all__ = ["Filter", "Hit", "MemoryStore", "Row"]
+__all__ = ["Filter", "Hit", "MemoryStore", "Row", "Store"]

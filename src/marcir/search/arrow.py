@@ -1,19 +1,18 @@
 """Rows as Arrow tables, and back."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from itertools import pairwise
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from marcir.search.records import Row
+from marcir.search.store import OptionalField
 
 _CORNERS = ("west", "south", "east", "north")
-# Columns that stand beside id and labels, and are small.
+# Columns beside id and labels that are small.
 DETAILS = ("width", "height", "content", "metadata", *_CORNERS, "date")
 _NO_VECTOR = np.zeros(0, np.float32)
 
@@ -38,7 +37,7 @@ def schema(dim: int) -> pa.Schema:
 
 def to_table(rows: Sequence[Row], dim: int) -> pa.Table:
     """Rows as a table."""
-    vectors = np.concatenate([np.asarray(row.vector, dtype=np.float32) for row in rows])
+    vectors = np.array([row.vector for row in rows], dtype=np.float32).ravel()
     corners = [row.bbox or (None,) * 4 for row in rows]
     columns: dict[str, Any] = {
         "id": [row.id for row in rows],
@@ -58,12 +57,12 @@ def to_table(rows: Sequence[Row], dim: int) -> pa.Table:
 def to_rows(table: pa.Table) -> list[Row]:
     """A table as rows."""
     vectors = vector_matrix(table["vector"])
-    rows = described(table.drop(["vector"]))
+    rows = to_descriptions(table.drop(["vector"]))
     return [replace(row, vector=vectors[place].copy()) for place, row in enumerate(rows)]
 
 
-def described(table: pa.Table) -> list[Row]:
-    """A table without vectors, and perhaps without thumbnails, as rows that have none."""
+def to_descriptions(table: pa.Table) -> list[Row]:
+    """A table without vectors, and possibly without thumbnails, as rows that have none."""
     rows = []
     for values in table.to_pylist():
         corners = tuple(values.pop(corner) for corner in _CORNERS)
@@ -74,16 +73,9 @@ def described(table: pa.Table) -> list[Row]:
     return rows
 
 
-def label_lists(column: pa.ChunkedArray) -> list[tuple[str, ...]]:
-    """A column of label names as one tuple a row.
-
-    >>> label_lists(pa.chunked_array([[["a", "b"], None, []], [["a"]]]))
-    [('a', 'b'), (), (), ('a',)]
-    """
-    lengths = pc.fill_null(pc.list_value_length(column), 0).to_numpy()
-    ends = [0, *np.cumsum(lengths).tolist()]
-    flat = pc.list_flatten(column).to_pylist()
-    return [tuple(flat[begin:end]) for begin, end in pairwise(ends)]
+def optional_column(what: OptionalField) -> str:
+    """A column that is null where an image has no bounding box, or no date."""
+    return {"bbox": _CORNERS[0]}.get(what, what)
 
 
 def vector_matrix(column: pa.ChunkedArray) -> np.ndarray:
@@ -92,31 +84,3 @@ def vector_matrix(column: pa.ChunkedArray) -> np.ndarray:
     parts = [np.asarray(chunk.flatten()).reshape(-1, dim) for chunk in column.chunks if len(chunk)]
     matrix = np.concatenate(parts) if parts else np.zeros((0, dim), dtype=np.float32)
     return np.ascontiguousarray(matrix, dtype=np.float32)
-
-
-class LabelColumn(Sequence[tuple[str, ...]]):
-    """A column of labels as a sequence: all of it is converted only when somebody goes through it.
-
-    Args:
-        column: Lists of names.
-    """
-
-    def __init__(self, column: pa.ChunkedArray) -> None:
-        self._column = column
-
-    def __len__(self) -> int:
-        return len(self._column)
-
-    @overload
-    def __getitem__(self, row: int) -> tuple[str, ...]: ...
-
-    @overload
-    def __getitem__(self, row: slice) -> list[tuple[str, ...]]: ...
-
-    def __getitem__(self, row: int | slice) -> tuple[str, ...] | list[tuple[str, ...]]:
-        if isinstance(row, slice):
-            return list(self)[row]
-        return tuple(self._column[row].as_py() or ())
-
-    def __iter__(self) -> Iterator[tuple[str, ...]]:
-        return iter(label_lists(self._column))

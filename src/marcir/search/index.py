@@ -143,8 +143,6 @@ def index(
         gone = sorted(work.before.keys() - set(ids))
         pruned = target.delete(gone) if prune and gone else 0
         target.optimize()
-        if not target.fits_memory and not target.has_index:
-            target.build_index()
     return Indexed(
         notes=(*known.notes, *_hints(loaded, Path(images), labels, len(ids))),
         added=work.added,

@@ -1,4 +1,4 @@
-"""A table of whatever is known of images besides their labels."""
+"""Tables of metadata: bounding boxes, dates, and any other columns."""
 
 import csv
 import datetime
@@ -16,7 +16,7 @@ _CORNERS = ("west", "south", "east", "north")
 
 @dataclass(frozen=True)
 class Extra:
-    """What is known of an image.
+    """The metadata of one image.
 
     Attributes:
         metadata: Columns and values.
@@ -48,7 +48,7 @@ def read_metadata(path: str | Path, root: Path) -> dict[str, Extra]:
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise DataError(f"{table}: cannot be read as CSV in UTF-8 ({reason(error)}).") from error
     if not rows:
-        raise DataError(f"{table}: the file is empty. It needs a header and one line an image.")
+        raise DataError(f"{table}: the file is empty. It needs a header and one line per image.")
     header = [name.strip() for name in rows[0][1]]
     _check_header(f"{table} line {rows[0][0]}", header)
     found: dict[str, Extra] = {}

@@ -1,4 +1,4 @@
-"""The error for an id that is not in a store, with those that may have been meant."""
+"""The error for an id that is not in a store, with similar ids."""
 
 from bisect import bisect_left
 from collections.abc import Sequence
@@ -8,9 +8,8 @@ from pathlib import PurePosixPath
 
 from marcir.errors import MissingImageError
 
-# Ids that are suggested.
-_MOST = 3
-# Ids that hold the file name somewhere and are looked at: hundreds of thousands may.
+_SUGGESTED = 3
+# Ids that contain the file name and are compared: hundreds of thousands may.
 _COMPARED = 10_000
 # Ids before and after a missing one whose spelling is compared: thousands would take as long as a search.
 _AROUND = 50
@@ -21,10 +20,10 @@ def missing(image: str, ids: Sequence[str]) -> MissingImageError:
 
     Args:
         image: The id.
-        ids: All ids, in order.
+        ids: All ids, sorted.
     """
     similar = similar_ids(image, ids)
-    examples = [each for each in ids[:_AROUND] if each.isprintable()][:_MOST]
+    examples = [each for each in ids[:_AROUND] if each.isprintable()][:_SUGGESTED]
     *others, last = [f"'{each}'" for each in similar or examples] or [""]
     named = f"{', '.join(others)} or {last}" if others else last
     if not named:
@@ -40,7 +39,7 @@ def similar_ids(image: str, ids: Sequence[str]) -> list[str]:
 
     Args:
         image: The missing id.
-        ids: All ids, in order.
+        ids: All ids, sorted.
 
     >>> similar_ids("000007", ["images/000007.png", "images/000008.png"])
     ['images/000007.png']
@@ -62,7 +61,7 @@ def similar_ids(image: str, ids: Sequence[str]) -> list[str]:
         [each for file, each in files if stem in file],
     ):
         if found:
-            return nsmallest(_MOST, found, key=lambda each: (image not in each, len(each), each))
+            return nsmallest(_SUGGESTED, found, key=lambda each: (image not in each, len(each), each))
     place = bisect_left(ids, image)
     spelled = {each.lower(): each for each in ids[max(0, place - _AROUND) : place + _AROUND]}
-    return [spelled[each] for each in get_close_matches(image.lower(), spelled, n=_MOST)]
+    return [spelled[each] for each in get_close_matches(image.lower(), spelled, n=_SUGGESTED)]

@@ -3,68 +3,101 @@
 import secrets
 import shutil
 import threading
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from marcir.errors import ConfigError, MissingImageError, StoreError
+from marcir.errors import ConfigError, StoreError
 from marcir.files import cache_outside, reason
+from marcir.search.hits import Hit, label_shares
 from marcir.search.lance import LanceStore
-from marcir.search.records import Filter, Hit, Row
+from marcir.search.records import Filter
+from marcir.search.store import Snapshot, Store
 
 if TYPE_CHECKING:
     from marcir.model.model import Model
 
-# How much a counter-example pushes, beside what an example pulls (Rocchio).
+# Weight of the counter-examples beside the examples (Rocchio).
 UNLIKE = 0.5
-# Times that a search is done while others remove what it finds.
-_TRIES = 5
 
 
 @dataclass(frozen=True, eq=False)
-class Answer:
+class Query:
+    """What is searched for.
+
+    Attributes:
+        vector: Of any length. (D,)
+        labels: Labels of the query, as far as they are known.
+        without: Ids that are not among the hits: the images of the query itself.
+    """
+
+    vector: np.ndarray
+    labels: tuple[str, ...] = ()
+    without: tuple[str, ...] = ()
+
+
+# Makes the query of a search from the snapshot that is searched.
+QueryMaker = Callable[[Snapshot], Query]
+
+
+def query_by_id(snapshot: Snapshot, image: str) -> Query:
+    """Images like one of the archive."""
+    vector, labels = snapshot.look_up(image)
+    return Query(vector, labels, (image,))
+
+
+def query_by_examples(
+    snapshot: Snapshot, like: Sequence[str | np.ndarray], unlike: Sequence[str | np.ndarray] = ()
+) -> Query:
+    """Images like some and unlike others: mean of the examples less half that of the counter-examples.
+
+    Args:
+        snapshot: What is searched.
+        like: Ids of the archive, and vectors; at least one. (D,)
+        unlike: Likewise.
+    """
+    if not like:
+        raise StoreError("a search needs at least one example (--like).")
+    known = tuple(each for each in (*like, *unlike) if isinstance(each, str))
+    found = {image: snapshot.look_up(image) for image in known}
+    pull, push = (
+        [found[each][0] if isinstance(each, str) else each for each in ids] for ids in (like, unlike)
+    )
+    vector = np.mean(pull, axis=0)
+    if push:
+        vector = vector - UNLIKE * np.mean(push, axis=0)
+    labels = dict.fromkeys(label for each in like if isinstance(each, str) for label in found[each][1])
+    return Query(vector, tuple(labels), known)
+
+
+@dataclass(frozen=True)
+class SearchResult:
     """What a search found.
 
     Attributes:
         hits: Images, best first.
-        rows: What is known of them, in the same order; without vectors and thumbnails, which are large
-            (`store.get` has them).
-        root: The folder that ids start from.
-        query_labels: Labels of the query, where it is in the store.
+        root: Folder that the ids are relative to.
+        query_labels: Labels of the query, as far as they are known.
+        total: Number of images that pass the filter by labels, without those of the query; None where they
+            are too many to be counted.
     """
 
     hits: tuple[Hit, ...]
-    rows: tuple[Row, ...]
     root: str
     query_labels: tuple[str, ...] = ()
+    total: int | None = None
 
     @property
     def label_shares(self) -> dict[str, float]:
-        """Of the hits, the share that carries each label; the most common first."""
-        counts = Counter(label for hit in self.hits for label in hit.labels)
-        ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-        return {label: count / len(self.hits) for label, count in ordered}
+        """The share of the hits that have each label; the most common first."""
+        return label_shares(self.hits)
 
     def as_json(self) -> dict[str, Any]:
-        """Hits, best first, and the shares of labels among them."""
-        hits = [
-            {
-                "id": hit.id,
-                "similarity": hit.similarity,
-                "labels": list(hit.labels),
-                "path": str(Path(self.root) / hit.id),
-                "width": row.width,
-                "height": row.height,
-                "bbox": row.bbox,
-                "date": None if row.date is None else row.date.isoformat(),
-                "metadata": dict(row.metadata),
-            }
-            for hit, row in zip(self.hits, self.rows, strict=True)
-        ]
+        """Hits with their paths, best first, and the shares of labels among them."""
+        hits = [{**hit.as_json(), "path": str(Path(self.root) / hit.id)} for hit in self.hits]
         return {"hits": hits, "label_shares": self.label_shares}
 
     def __str__(self) -> str:
@@ -80,14 +113,15 @@ class Answer:
 
 
 class SearchableArchive:
-    """A store and the model that its vectors are of; threads may share it.
+    """A store and the model that made its vectors; threads may share it.
 
     Args:
         store: An opened store.
+        device: Where its model runs.
     """
 
-    def __init__(self, store: LanceStore) -> None:
-        self.store = store
+    def __init__(self, store: Store, device: str = "auto") -> None:
+        self.store, self._device = store, device
         self._model: Model | None = None
         self._loading = threading.Lock()
 
@@ -96,24 +130,22 @@ class SearchableArchive:
         """The model that was copied into the store; loaded when it is first needed."""
         with self._loading:
             if self._model is None:
-                self._model = unpacked_model(self.store)
+                self._model = unpacked_model(self.store, self._device)
             return self._model
 
-    def by_image(self, image: Any, k: int = 10, where: Filter | None = None) -> Answer:
+    def by_image(self, image: Any, k: int = 10, where: Filter | None = None) -> SearchResult:
         """Images like a file, a PIL image or an array."""
         return self.by_vector(self.model.embed([image])[0], k, where)
 
-    def by_id(self, image: str, k: int = 10, where: Filter | None = None, offset: int = 0) -> Answer:
-        """Images like one of the archive, which is not among the hits.
+    def by_vector(
+        self, vector: np.ndarray, k: int = 10, where: Filter | None = None, offset: int = 0
+    ) -> SearchResult:
+        """Images near a vector. (D,)"""
+        return self.search(lambda _: Query(vector), k, where, offset)
 
-        Args:
-            image: Its id.
-            k: How many.
-            where: Which may be found.
-            offset: Of the best, how many are passed over: the next page.
-        """
-        vector, labels = self.store.look_up(image)
-        return self.by_vector(vector, k, where, without=[image], query_labels=labels, offset=offset)
+    def by_id(self, image: str, k: int = 10, where: Filter | None = None, offset: int = 0) -> SearchResult:
+        """Images like one of the archive, by its id; it is not among the hits."""
+        return self.search(lambda snapshot: query_by_id(snapshot, image), k, where, offset)
 
     def by_examples(
         self,
@@ -121,44 +153,19 @@ class SearchableArchive:
         unlike: Sequence[Any] = (),
         k: int = 10,
         where: Filter | None = None,
-    ) -> Answer:
+        offset: int = 0,
+    ) -> SearchResult:
         """Images like some and unlike others: mean of the examples less half that of the counter-examples.
 
         Args:
             like: Ids of the archive, files, PIL images or arrays; at least one.
             unlike: Likewise.
-            k: How many.
-            where: Which may be found.
+            k: Number of hits.
+            where: Which images may be found.
+            offset: Number of the best images that are skipped: the next page.
         """
         pull, push = [self._example(each) for each in like], [self._example(each) for each in unlike]
-        return self.by_references(pull, push, k, where)
-
-    def by_references(
-        self,
-        like: Sequence[str | np.ndarray],
-        unlike: Sequence[str | np.ndarray] = (),
-        k: int = 10,
-        where: Filter | None = None,
-        offset: int = 0,
-    ) -> Answer:
-        """As `by_examples`, of ids and vectors alone: a text is never taken for the name of a file.
-
-        Args:
-            like: Ids of the archive, and vectors; at least one. (D,)
-            unlike: Likewise.
-            k: How many.
-            where: Which may be found.
-            offset: Of the best, how many are passed over.
-        """
-        if not like:
-            raise StoreError("a search needs at least one example (--like).")
-        pull, push = [self._vector(each) for each in like], [self._vector(each) for each in unlike]
-        vector = np.mean([each for each, _ in pull], axis=0)
-        if push:
-            vector = vector - UNLIKE * np.mean([each for each, _ in push], axis=0)
-        labels = dict.fromkeys(label for _, names in pull for label in names)
-        known = [each for each in (*like, *unlike) if isinstance(each, str)]
-        return self.by_vector(vector, k, where, without=known, query_labels=tuple(labels), offset=offset)
+        return self.search(lambda snapshot: query_by_examples(snapshot, pull, push), k, where, offset)
 
     def by_labels(
         self,
@@ -167,51 +174,43 @@ class SearchableArchive:
         where: Filter | None = None,
         labels_from: "SearchableArchive | None" = None,
         offset: int = 0,
-    ) -> Answer:
-        """Images near the centre of those that carry all of the labels, in this archive or in another.
+    ) -> SearchResult:
+        """Images near the centroid of those that have all of the labels, in this archive or in another.
 
         Args:
             labels: Label names.
-            k: How many.
-            where: Which may be found.
+            k: Number of hits.
+            where: Which images may be found.
             labels_from: A labelled archive of the same model, to search an unlabelled one with.
-            offset: Of the best, how many are passed over.
+            offset: Number of the best images that are skipped.
         """
-        source = labels_from or self
-        if source.store.about.model != self.store.about.model:
+        if labels_from is None:
+            return self.search(lambda here: Query(here.centroid(labels), tuple(labels)), k, where, offset)
+        source = labels_from.store
+        if source.about.model != self.store.about.model:
             raise StoreError(
-                f"{source.store.uri} holds vectors of another model than {self.store.uri}: index both "
-                "with one."
+                f"{source.uri} holds vectors of another model than {self.store.uri}: index both with one."
             )
-        centre = source.store.centroid(labels)
-        return self.by_vector(centre, k, where, query_labels=tuple(labels), offset=offset)
+        query = Query(source.centroid(labels), tuple(labels))
+        return self.search(lambda _: query, k, where, offset)
 
-    def by_vector(
-        self,
-        vector: np.ndarray,
-        k: int = 10,
-        where: Filter | None = None,
-        *,
-        without: Sequence[str] = (),
-        query_labels: tuple[str, ...] = (),
-        offset: int = 0,
-    ) -> Answer:
-        """Images near a vector. (D,)"""
-        where = replace(where or Filter(), without=tuple(without))
-        for left in reversed(range(_TRIES)):
-            (hits,) = self.store.search(np.asarray(vector)[None], k, where, offset)
-            try:
-                rows = tuple(self.store.describe([hit.id for hit in hits]))
-                break
-            except MissingImageError:  # somebody removed one of them in between
-                if not left:
-                    raise
-                self.store.refresh()
-        return Answer(tuple(hits), rows, self.store.about.root, query_labels)
+    def search(
+        self, query: QueryMaker, k: int = 10, where: Filter | None = None, offset: int = 0
+    ) -> SearchResult:
+        """The nearest images of a query, which is made from the same snapshot as they are."""
 
-    def _vector(self, reference: str | np.ndarray) -> tuple[np.ndarray, tuple[str, ...]]:
-        """Vector and labels of an example."""
-        return self.store.look_up(reference) if isinstance(reference, str) else (reference, ())
+        def find(snapshot: Snapshot) -> SearchResult:
+            made = query(snapshot)
+            allowed = replace(where or Filter(), without=made.without)
+            (found,) = snapshot.search(np.asarray(made.vector)[None], k, allowed, offset)
+            rows = snapshot.describe([each.id for each in found])
+            hits = tuple(
+                Hit.from_row(row, each.similarity, made.labels) for row, each in zip(rows, found, strict=True)
+            )
+            total = snapshot.count(allowed) if snapshot.exact or not allowed.by_labels else None
+            return SearchResult(hits, self.store.about.root, made.labels, total)
+
+        return self.store.read(find)
 
     def _example(self, example: Any) -> str | np.ndarray:
         """An example as an id of the archive, or as a vector."""
@@ -225,58 +224,43 @@ class SearchableArchive:
         return example
 
 
-def open_store(uri: str | Path, approximate: bool = False, resident: bool = False) -> SearchableArchive:
+def open_store(
+    uri: str | Path, approximate: bool = False, resident: bool = False, device: str = "auto"
+) -> SearchableArchive:
     """Open an indexed archive: a folder, or `s3://bucket/path`.
+
+    >>> store = open_store("archive.store")  # doctest: +SKIP
+    >>> print(store.by_image("query.jpg", k=5, where=Filter(any=("ship",))))  # doctest: +SKIP
 
     Args:
         uri: Where it is.
         approximate: Use the approximate index even where the vectors fit into memory.
-        resident: For a process that answers many questions, see `LanceStore`.
+        resident: For a process that answers many searches, see `LanceStore`.
+        device: Where its model runs, once an image must be embedded.
 
     Raises:
         StoreError: Where there is no such store.
     """
-    return SearchableArchive(LanceStore(uri, approximate, resident))
+    return SearchableArchive(LanceStore(uri, approximate, resident), device)
 
 
-def unpacked_model(store: LanceStore, device: str = "auto") -> "Model":
-    """The store's model, unpacked into the cache once.
+def unpacked_model(store: Store, device: str = "auto") -> "Model":
+    """The model of a store, unpacked into the cache once.
 
     Raises:
-        StoreError: Where its files are not those that the vectors were made with, and where the cache cannot
-            be used.
+        StoreError: Where its files are not those that made the vectors, and where the cache cannot be used.
     """
-    from marcir.model.model import load_model
-    from marcir.search.index import fingerprint_of_model  # they import timm, which most searches do without
+    from marcir.model.model import load_model  # imports timm, which most searches do without
 
     try:
         folder = cache_outside(Path(store.about.root)) / "models" / store.about.model
-        there = folder.is_dir()
-    except (OSError, RuntimeError) as error:  # a folder that cannot be entered, and no home folder
+        if not folder.is_dir():
+            _unpack(store, folder)
+    except (OSError, RuntimeError) as error:  # a folder that cannot be entered or written, and no home folder
         raise StoreError(
             f"the cache for the store's model cannot be used ({reason(error)}). "
             "Set MARCIR_CACHE to a folder that can be written."
         ) from error
-    if not there:
-        files = store.model_files()
-        if fingerprint_of_model(files) != store.about.model:
-            raise StoreError(
-                f"{store.uri}: the model in the store is not the one that its vectors were made with."
-            )
-        temporary = folder.with_name(f".{secrets.token_hex(8)}.part")
-        try:
-            temporary.mkdir(parents=True)
-            for name, content in files.items():
-                (temporary / Path(name).name).write_bytes(content)
-            temporary.rename(folder)
-        except OSError as error:
-            if not folder.is_dir():  # another process was first, otherwise
-                raise StoreError(
-                    f"{folder}: the store's model cannot be unpacked ({reason(error)}). "
-                    "Set MARCIR_CACHE to a folder that can be written."
-                ) from error
-        finally:
-            shutil.rmtree(temporary, ignore_errors=True)
     try:
         return load_model(folder, device)
     except ConfigError as error:
@@ -284,3 +268,24 @@ def unpacked_model(store: LanceStore, device: str = "auto") -> "Model":
             f"{error} This is the copy of the store's model in the cache: remove it, or set MARCIR_CACHE to "
             "another folder."
         ) from error
+
+
+def _unpack(store: Store, folder: Path) -> None:
+    from marcir.search.index import fingerprint_of_model
+
+    files = store.model_files()
+    if fingerprint_of_model(files) != store.about.model:
+        raise StoreError(
+            f"{store.uri}: the model in the store is not the one that its vectors were made with."
+        )
+    temporary = folder.with_name(f".{secrets.token_hex(8)}.part")
+    try:
+        temporary.mkdir(parents=True)
+        for name, content in files.items():
+            (temporary / Path(name).name).write_bytes(content)
+        temporary.rename(folder)
+    except OSError:
+        if not folder.is_dir():  # otherwise another process was first
+            raise
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)

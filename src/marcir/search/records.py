@@ -1,33 +1,33 @@
-"""What a store keeps, what it is asked, and what it answers."""
+"""The records of a store: rows, filters, nearest neighbours, and its description."""
 
 import datetime
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import numpy as np
 
-from marcir.checks import check_finite
-from marcir.errors import ConfigError, StoreError
+from marcir.checks import check_within
+from marcir.errors import StoreError
 from marcir.schema import record
 
 # How far from 1 the length of a unit vector may be.
-_UNIT = 1e-2
+_UNIT_TOLERANCE = 1e-2
 
 
 @dataclass(frozen=True, eq=False)
 class Row:
-    """An image of the archive.
+    """One image of the archive, as a store keeps it.
 
     Attributes:
-        id: Its path, relative to the archive's root.
-        vector: Its embedding, unit length, float32. (D,)
+        id: Path relative to the root of the archive.
+        vector: Embedding, unit length, float32. (D,)
         labels: Names of its labels.
         width: In pixels.
         height: In pixels.
         thumbnail: A JPEG of at most 256 pixels.
-        content: Fingerprint of the file's bytes.
-        metadata: Whatever else is known of it.
+        content: Fingerprint of the bytes of the file.
+        metadata: Everything else that is known of it.
         bbox: West, south, east, north in degrees (WGS84), where known.
         date: When it was taken, where known.
     """
@@ -46,17 +46,20 @@ class Row:
 
 @dataclass(frozen=True)
 class Filter:
-    """Which images may be found; labels filter, they never rank.
+    """Which images may be found. Labels filter, they never rank.
 
     Attributes:
         any: At least one of these labels.
         all: All of these labels.
         none: None of these labels.
-        min_similarity: Least cosine with the query, -1 to 1.
+        min_similarity: Minimum cosine similarity with the query, -1 to 1.
         without: Ids that are left out.
 
     Raises:
-        ConfigError: For a least cosine that no cosine can be.
+        ConfigError: For a minimum outside of -1 to 1.
+
+    >>> Filter(any=("ship", "dock"), none=("car",)).by_labels
+    True
     """
 
     any: tuple[str, ...] = ()
@@ -66,27 +69,22 @@ class Filter:
     without: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if (
-            self.min_similarity is not None
-            and not -1 <= check_finite("min_similarity", self.min_similarity) <= 1
-        ):
-            raise ConfigError(
-                f"min_similarity = {self.min_similarity}: must lie between -1 and 1, as every cosine does."
-            )
+        if self.min_similarity is not None:
+            check_within("min_similarity", self.min_similarity, -1, 1)
 
     @property
     def by_labels(self) -> bool:
-        """Whether any label is named."""
+        """Whether it filters by labels."""
         return bool(self.any or self.all or self.none)
 
 
 @dataclass(frozen=True)
-class Hit:
-    """An image that was found.
+class Neighbour:
+    """One of the nearest images of a query vector.
 
     Attributes:
         id: Its id.
-        similarity: Cosine with the query.
+        similarity: Cosine similarity with the query.
         labels: Names of its labels.
     """
 
@@ -97,12 +95,12 @@ class Hit:
 
 @record()
 class About:
-    """What a store says of itself.
+    """The description of a store, kept in its header.
 
     Attributes:
-        model: Fingerprint of the model whose vectors it holds.
-        dim: Their length.
-        root: The folder that its ids start from, when it was indexed.
+        model: Fingerprint of the model that made its vectors.
+        dim: Length of the vectors.
+        root: Folder that the ids are relative to, when it was indexed.
         version: Of the store's tables.
     """
 
@@ -112,53 +110,8 @@ class About:
     version: Literal[1] = 1
 
 
-class Store(Protocol):
-    """What every store does."""
-
-    about: About
-
-    def add(self, rows: Sequence[Row]) -> None:
-        """Add images; one whose id is there already is replaced."""
-
-    def search(
-        self, vectors: np.ndarray, k: int, where: Filter | None = None, offset: int = 0
-    ) -> list[list[Hit]]:
-        """The k most similar images to each vector, best first; ties in the order of ids. (Q, D)
-
-        With an offset, as many of the best are passed over: pages of one answer share no image.
-        """
-
-    def get(self, ids: Sequence[str]) -> list[Row]:
-        """Images by id, in the order of the ids.
-
-        Raises:
-            MissingImageError: Names an id that is not there.
-        """
-
-    def describe(self, ids: Sequence[str]) -> list[Row]:
-        """Images by id, with neither vector nor thumbnail: those are large."""
-
-    def look_up(self, image: str) -> tuple[np.ndarray, tuple[str, ...]]:
-        """Vector and labels of one image."""
-
-    def delete(self, ids: Sequence[str]) -> int:
-        """Remove images; how many there were."""
-
-    def count(self, where: Filter | None = None) -> int:
-        """Number of images."""
-
-    def label_counts(self, where: Filter | None = None) -> dict[str, int]:
-        """Of the images that a filter lets through, how many carry each label of the store; also none."""
-
-    def sample(self, count: int, seed: int = 0, where: Filter | None = None) -> list[str]:
-        """Ids of some images, drawn at random; the same for the same seed."""
-
-    def optimize(self) -> None:
-        """Tidy up after many changes."""
-
-
 def check_rows(rows: Sequence[Row], dim: int) -> None:
-    """Refuse rows that do not belong into a store.
+    """Refuse rows that a store cannot hold.
 
     Raises:
         StoreError: Names the id.
@@ -176,12 +129,12 @@ def check_rows(rows: Sequence[Row], dim: int) -> None:
             )
         if not np.isfinite(row.vector).all():
             raise StoreError(f"'{row.id}': its vector is not finite.")
-        if abs(float(np.linalg.norm(row.vector)) - 1) > _UNIT:
+        if abs(float(np.linalg.norm(row.vector)) - 1) > _UNIT_TOLERANCE:
             raise StoreError(f"'{row.id}': its vector is not of unit length.")
 
 
 def check_queries(vectors: np.ndarray, dim: int) -> np.ndarray:
-    """Query vectors as float32 at unit length. (Q, D)
+    """Query vectors as float32 of unit length. (Q, D)
 
     Raises:
         StoreError: For another shape, and for vectors without a direction.

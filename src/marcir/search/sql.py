@@ -1,4 +1,4 @@
-"""Filters and ids as conditions: everything that comes from outside is quoted, whatever it holds."""
+"""Filters and ids as SQL conditions; every value is quoted, whatever it contains."""
 
 from collections.abc import Iterable
 
@@ -6,7 +6,7 @@ from marcir.search.records import Filter
 
 
 def text(value: str) -> str:
-    """A value as a literal.
+    """A value as a string literal.
 
     >>> text("it's")
     "'it''s'"
@@ -15,12 +15,12 @@ def text(value: str) -> str:
 
 
 def one_of(column: str, values: Iterable[str]) -> str:
-    """That a column has one of some values."""
+    """The condition that a column has one of some values."""
     return f"{column} IN ({', '.join(map(text, values))})"
 
 
 def condition_of(where: Filter | None) -> str | None:
-    """What a filter says of labels and ids; None where it says nothing.
+    """The condition of a filter on labels and ids; None where it has none.
 
     >>> condition_of(Filter(all=("ship", "dock")))
     "array_has_all(labels, ['ship', 'dock'])"

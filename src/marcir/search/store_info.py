@@ -9,15 +9,14 @@ import numpy as np
 from marcir.checks import check_int
 from marcir.errors import StoreError
 from marcir.search.lance import LanceStore
+from marcir.search.store import Store
 
 
 def store_info(uri: str | Path) -> str:
     """A short text about a store: rows, labels with counts, model, size, index."""
-    store = LanceStore(uri)
-    rows = store.count()
-    about = store.about
-    counts = store.label_counts()
-    labels = ", ".join(f"{name} ({count:,})" for name, count in counts.items()) or "none"
+    store: Store = LanceStore(uri)
+    rows, about = store.count(), store.about
+    labels = ", ".join(f"{name} ({count:,})" for name, count in store.label_counts().items()) or "none"
     folder = Path(store.uri)
     size = (
         sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) if folder.is_dir() else None
@@ -26,8 +25,7 @@ def store_info(uri: str | Path) -> str:
         [
             f"{store.uri}: {rows:,} images of {about.root}",
             f"vectors of {about.dim} numbers, model {about.model[:12]}",
-            f"searched {'exactly, in memory' if store.fits_memory else 'with an approximate index'}"
-            f"{'' if store.has_index else ' (no approximate index)'}",
+            f"searched {store.search_method()}",
             *([] if size is None else [f"size: {size / 2**20:,.1f} MiB"]),
             f"labels: {labels}",
         ]
@@ -40,8 +38,8 @@ class Recall:
 
     Attributes:
         recall: Share of the exact first k that it finds.
-        k: How many neighbours.
-        queries: How many queries.
+        k: Number of neighbours.
+        queries: Number of queries.
         seconds: Time of one approximate query.
         built: Seconds to build the index.
     """
@@ -67,15 +65,14 @@ def check_recall(uri: str | Path, k: int = 10, queries: int = 100, seed: int = 0
     """
     check_int("k", k, 1)
     exact, approximate = LanceStore(uri), LanceStore(uri, approximate=True)
-    matrix = exact.matrix
-    if matrix is None:
+    if not exact.fits_memory:
         raise StoreError(f"{uri}: too many vectors to be searched exactly: recall cannot be measured here.")
     start = time.perf_counter()
     approximate.build_index()
     built = time.perf_counter() - start
-    rng = np.random.default_rng(seed)
-    chosen = rng.choice(len(matrix.ids), size=min(queries, len(matrix.ids)), replace=False)
-    vectors = matrix.vectors[chosen]
+    ids = exact.ids()
+    chosen = np.random.default_rng(seed).choice(len(ids), size=min(queries, len(ids)), replace=False)
+    vectors = np.stack([row.vector for row in exact.get([ids[place] for place in chosen])])
     truth = exact.search(vectors, k)
     start = time.perf_counter()
     found = approximate.search(vectors, k)

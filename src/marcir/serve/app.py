@@ -4,24 +4,22 @@ from fastapi import Depends, FastAPI
 from starlette.types import ASGIApp
 
 from marcir import __version__
-from marcir.serve.errors import add_handlers, refused
-from marcir.serve.middleware import Guard
-from marcir.serve.parameters import stands_once
-from marcir.serve.request_log import RequestLog
+from marcir.serve.errors import add_handlers, error_responses
+from marcir.serve.middleware import SecurityMiddleware
+from marcir.serve.parameters import check_duplicates
+from marcir.serve.request_log import RequestLogMiddleware
 from marcir.serve.routes_images import image_routes
 from marcir.serve.routes_page import page_routes
 from marcir.serve.routes_search import search_routes
 from marcir.serve.service import Service
 
 _ABOUT = """
-Search an archive of remote-sensing images by content. Ids of images are paths and may hold any characters;
-they travel as query parameters. Where the service was started with a token, send `Authorization: Bearer
-TOKEN`. Every refusal is `{"error": "..."}` with one sentence.
+Search an archive of remote-sensing images by content. Ids of images are paths and may contain any character;
+they are query parameters. Where the service was started with a token, send `Authorization: Bearer TOKEN`.
+Every error is `{"error": "..."}` with one sentence.
 """
-
-
-# The addresses that need no token, in the description.
-_OPEN = ("/health", "/api/session")
+# The documented addresses that need no token.
+_PUBLIC = ("/health", "/api/session")
 
 
 def create_app(service: Service) -> ASGIApp:
@@ -35,7 +33,7 @@ def create_app(service: Service) -> ASGIApp:
         redoc_url=None,
         lifespan=service.lifespan,
         redirect_slashes=False,
-        responses=refused(400, 401),
+        responses=error_responses(400, 401),
         telemetry={
             "tracing": False,
             "metrics": False,
@@ -46,17 +44,18 @@ def create_app(service: Service) -> ASGIApp:
     )
     add_handlers(app)
     for routes in (search_routes(service), image_routes(service)):
-        app.include_router(routes, dependencies=[Depends(stands_once)])
+        app.include_router(routes, dependencies=[Depends(check_duplicates)])
     app.include_router(page_routes(service))
     if service.settings.token is not None:
         _describe_token(app)
-    return RequestLog(Guard(app, service.settings), service.settings.token)
+    secured = SecurityMiddleware(app, service.settings)
+    return RequestLogMiddleware(secured, service.settings.token)
 
 
 def _describe_token(app: FastAPI) -> None:
-    """Say in the description where the token goes."""
-    schema = app.openapi()  # kept by FastAPI: made once
+    """Add the token to the OpenAPI description."""
+    schema = app.openapi()  # FastAPI caches it
     schema["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
     for path, operations in schema["paths"].items():
         for operation in operations.values():
-            operation["security"] = [] if path in _OPEN else [{"token": []}]
+            operation["security"] = [] if path in _PUBLIC else [{"token": []}]

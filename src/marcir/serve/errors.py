@@ -1,4 +1,4 @@
-"""Every refusal as one sentence in JSON, and nothing of our insides in it."""
+"""Errors as responses: one sentence in JSON, without details of the implementation."""
 
 from typing import Any
 
@@ -9,37 +9,8 @@ from starlette.exceptions import HTTPException
 
 from marcir.errors import MarcirError, MissingImageError, UnusableStoreError
 from marcir.serve.request_log import current_notes
-from marcir.serve.schemas import Problem
+from marcir.serve.schemas import ErrorResponse
 from marcir.serve.settings import RETRY_SECONDS
-
-
-class Refusal(Exception):  # noqa: N818  it is an answer
-    """A request that is refused.
-
-    Args:
-        status: HTTP status.
-        text: Where, what was found, what to do.
-        headers: More headers.
-        reason: What is logged instead of the text, where the client must not see it.
-    """
-
-    def __init__(
-        self, status: int, text: str, headers: dict[str, str] | None = None, reason: str | None = None
-    ) -> None:
-        super().__init__(text)
-        self.status, self.text, self.headers, self.reason = status, text, headers, reason
-
-
-def busy(text: str, reason: str | None = None) -> Refusal:
-    """A refusal of now, not of ever."""
-    headers = {"Retry-After": str(RETRY_SECONDS)}
-    return Refusal(503, f"{text} Try again in a moment.", headers, reason)
-
-
-def refused(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """Refusals of an operation, for its description."""
-    return {status: {"model": Problem, "description": _MEANING[status]} for status in statuses}
-
 
 _MEANING = {
     400: "The request cannot be understood, or names a host that is not this machine.",
@@ -54,68 +25,89 @@ _MEANING = {
 }
 
 
-def problem(
-    status: int, text: str, headers: dict[str, str] | None = None, reason: str | None = None
+class RequestError(HTTPException):
+    """A request that is refused.
+
+    Args:
+        status: HTTP status.
+        text: Where, what was found, what to do.
+        headers: Additional headers.
+        log_text: What is logged instead of the text, where the client must not see it.
+    """
+
+    def __init__(
+        self, status: int, text: str, headers: dict[str, str] | None = None, log_text: str | None = None
+    ) -> None:
+        super().__init__(status, text, headers)
+        self.log_text = log_text
+
+
+def unavailable(text: str, log_text: str | None = None) -> RequestError:
+    """A temporary refusal (503)."""
+    headers = {"Retry-After": str(RETRY_SECONDS)}
+    return RequestError(503, f"{text} Try again in a moment.", headers, log_text)
+
+
+def error_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """The errors of an operation, for its OpenAPI description."""
+    return {status: {"model": ErrorResponse, "description": _MEANING[status]} for status in statuses}
+
+
+def error_response(
+    status: int, text: str, headers: dict[str, str] | None = None, log_text: str | None = None
 ) -> JSONResponse:
-    """A refusal as a response; its text, or the reason instead, is logged."""
-    current_notes().reason = text if reason is None else reason
-    return JSONResponse({"error": text}, status, headers)
+    """An error as a response; its text, or `log_text` instead, is logged."""
+    current_notes().reason = text if log_text is None else log_text
+    return JSONResponse(ErrorResponse(error=text).model_dump(), status, headers)
 
 
-def bug() -> JSONResponse:
-    """The response where the service failed."""
-    return problem(500, "something went wrong in the service. The reason is in its log.")
+def internal_error() -> JSONResponse:
+    """The response where the service failed (500)."""
+    return error_response(500, "something went wrong in the service. The reason is in its log.")
 
 
 def add_handlers(app: FastAPI) -> None:
-    """Turn everything that is raised into refusals."""
-    app.add_exception_handler(Refusal, _refusal)
+    """Turn everything that is raised into responses."""
     app.add_exception_handler(MarcirError, _marcir_error)
-    app.add_exception_handler(RequestValidationError, _bad_parameter)
+    app.add_exception_handler(RequestValidationError, _invalid_parameter)
     app.add_exception_handler(HTTPException, _http_error)
-    app.add_exception_handler(Exception, _bug)  # raised again by Starlette, and logged by Guard
+    # Starlette raises it again, and the security middleware logs it.
+    app.add_exception_handler(Exception, _internal_error)
 
 
-async def _refusal(_: Request, error: Exception) -> JSONResponse:
-    assert isinstance(error, Refusal)  # noqa: S101
-    return problem(error.status, error.text, error.headers, error.reason)
-
-
-async def _bug(_: Request, error: Exception) -> JSONResponse:
-    return bug()
+async def _internal_error(_: Request, error: Exception) -> JSONResponse:
+    return internal_error()
 
 
 async def _marcir_error(_: Request, error: Exception) -> JSONResponse:
     if isinstance(error, MissingImageError):
-        return problem(404, str(error))
+        return error_response(404, str(error))
     if isinstance(error, UnusableStoreError):
         text = "the store cannot be read now. The reason is in the log of the service."
-        return problem(503, text, reason=str(error))
-    return problem(422, str(error))
+        return error_response(503, text, log_text=str(error))
+    return error_response(422, str(error))
 
 
 async def _http_error(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)  # noqa: S101
-    text = {
-        404: "there is no such address. /api/openapi.json lists those that there are.",
-        405: f"{request.method} is not for this address. /api/openapi.json says what is.",
-    }
-    headers = dict(error.headers or {})
-    if error.status_code == 405:  # Starlette names the methods of the first route alone
-        headers["Allow"] = ", ".join(sorted(_methods(request)))
-    return problem(error.status_code, text.get(error.status_code, str(error.detail)), headers)
+    status, text, headers = error.status_code, str(error.detail), dict(error.headers or {})
+    if isinstance(error, RequestError):
+        return error_response(status, text, headers, error.log_text)
+    if status == 404:
+        text = "there is no such address. /api/openapi.json lists those that there are."
+    if status == 405:
+        text = f"{request.method} is not for this address. /api/openapi.json says what is."
+        # Starlette names the methods of the first route alone.
+        methods = request.app.openapi()["paths"].get(request.url.path, {"get": {}})
+        headers["Allow"] = ", ".join(sorted(method.upper() for method in methods))
+    return error_response(status, text, headers)
 
 
-def _methods(request: Request) -> set[str]:
-    paths = request.app.openapi()["paths"].get(request.url.path, {})
-    return {method.upper() for method in paths} or {"GET"}
-
-
-async def _bad_parameter(_: Request, error: Exception) -> JSONResponse:
+async def _invalid_parameter(_: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)  # noqa: S101
     first = error.errors()[0]
     text = str(first["msg"])
     if first["type"] == "sentence":
-        return problem(422, text)
+        return error_response(422, text)
     where, *path = (str(part) for part in first["loc"])
-    return problem(422, f"{path[0] if path else where}: {text[:1].lower()}{text[1:].rstrip('.')}.")
+    return error_response(422, f"{path[0] if path else where}: {text[:1].lower()}{text[1:].rstrip('.')}.")

@@ -1,4 +1,4 @@
-"""Files of the archive: those that the store names, inside their folder, and nothing else."""
+"""The files of the images: only those inside their folder, and only images."""
 
 import io
 import os
@@ -16,10 +16,10 @@ from marcir.data.decoding import MAX_BYTES
 from marcir.data.images import decode_image
 from marcir.errors import BrokenImageError, MissingImageError
 from marcir.figures.samples import displayable
-from marcir.search.lance import LanceStore
+from marcir.search.store import Store
 from marcir.serve.request_log import escaped
 
-_STARTS = {
+_SIGNATURES = {
     b"\xff\xd8\xff": "image/jpeg",
     b"\x89PNG\r\n\x1a\n": "image/png",
     b"GIF87a": "image/gif",
@@ -27,24 +27,24 @@ _STARTS = {
 }
 _TIFF = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
 _CHUNK = 2**20
-_SAMPLE = 100  # files that are looked for at the start
-_LARGEST_SIDE = 2048  # of a picture that is made for a browser
+_SAMPLE = 100  # files that are checked at the start
+_MAX_SIDE = 2048  # pixels of a picture that is made for a browser
 
 
 @dataclass(frozen=True)
 class OpenFile:
-    """A file that was opened; closed by `chunks` or `close`, as often as one likes.
+    """A file that was opened; `chunks` and `close` close it, also repeatedly.
 
     Attributes:
         content: The open file.
         size: In bytes.
-        kind: Its type, by its content; image/tiff where no browser shows it.
+        media_type: By its content; image/tiff where no browser shows it.
         tag: Changes with the file.
     """
 
     content: BinaryIO
     size: int
-    kind: str
+    media_type: str
     tag: str
 
     def chunks(self) -> Iterator[bytes]:
@@ -54,7 +54,7 @@ class OpenFile:
                 yield part
 
     def close(self) -> None:
-        """Where its bytes are not wanted, or not all of them."""
+        """Close it without reading the rest."""
         self.content.close()
 
 
@@ -62,7 +62,7 @@ class Originals:
     """The folder of images.
 
     Args:
-        root: The folder that ids start from.
+        root: The folder that ids are relative to.
     """
 
     def __init__(self, root: Path) -> None:
@@ -72,24 +72,24 @@ class Originals:
         """Open the file of an id of the store.
 
         Raises:
-            MissingImageError: Where there is none inside the folder, whatever the id says.
+            MissingImageError: Where there is none inside the folder.
         """
         absent = MissingImageError(f"the file of '{image}' is not in the folder of images.")
         try:
             path = (self.root / image).resolve(strict=True)
             if not path.is_relative_to(self.root):
                 raise absent
-            # Resolved: a link that appears now is not followed; a pipe does not make us wait.
+            # Resolved: a link that appears now is not followed; a pipe does not block.
             descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         except (OSError, ValueError, RuntimeError):
             raise absent from None
         try:
             status = os.fstat(descriptor)
-            kind = _kind(os.pread(descriptor, 16, 0)) if stat.S_ISREG(status.st_mode) else None
-            if kind is None:
+            media_type = _media_type(os.pread(descriptor, 16, 0)) if stat.S_ISREG(status.st_mode) else None
+            if media_type is None:
                 raise absent
             tag = f"{status.st_mtime_ns:x}-{status.st_size:x}-{status.st_ino:x}"
-            return OpenFile(os.fdopen(descriptor, "rb"), status.st_size, kind, tag)
+            return OpenFile(os.fdopen(descriptor, "rb"), status.st_size, media_type, tag)
         except BaseException:
             os.close(descriptor)
             raise
@@ -103,7 +103,7 @@ class Originals:
         return True
 
 
-def files_warning(store: LanceStore, originals: Originals, folder: Path) -> str | None:
+def files_warning(store: Store, originals: Originals, folder: Path) -> str | None:
     """What to print at the start where a folder does not hold the files of a store; None where it does.
 
     Args:
@@ -122,35 +122,35 @@ def files_warning(store: LanceStore, originals: Originals, folder: Path) -> str 
             f"{indexed}: originals cannot be shown. Give the folder that was indexed."
         )
     return (
-        f"WARNING: --images {given} holds {found} of {len(ids)} files of the store that were looked for. "
+        f"WARNING: --images {given} holds {found} of {len(ids)} files of the store that were checked. "
         f"It was indexed from {indexed}: the other originals cannot be shown."
     )
 
 
-def _some_ids(store: LanceStore) -> list[str]:
-    """Ids of some images; of a store that is too large for memory, without reading all ids."""
-    if store.matrix is not None:
+def _some_ids(store: Store) -> list[str]:
+    """Ids of some images; with approximate search, without reading all ids."""
+    if store.exact:
         return store.sample(_SAMPLE)
     (hits,) = store.search(np.ones((1, store.about.dim)), _SAMPLE)
     return [hit.id for hit in hits]
 
 
-def _kind(start: bytes) -> str | None:
-    """The type of an image by its first bytes; None for anything else."""
+def _media_type(start: bytes) -> str | None:
+    """The media type of an image by its first bytes; None for anything else."""
     if start[:4] == b"RIFF" and start[8:12] == b"WEBP":
         return "image/webp"
     if start[:4] in _TIFF:
         return "image/tiff"
-    return next((kind for begin, kind in _STARTS.items() if start.startswith(begin)), None)
+    return next((kind for begin, kind in _SIGNATURES.items() if start.startswith(begin)), None)
 
 
 def as_png(file: OpenFile, image: str) -> bytes:
-    """A picture that a browser shows, of a file that it does not."""
+    """A file that no browser shows, as a PNG."""
     if file.size > MAX_BYTES:
         file.close()
         raise BrokenImageError(f"'{image}' is too large to be shown. Download it.")
     pixels = decode_image(b"".join(file.chunks()), image)
-    step = -(-max(pixels.shape[:2]) // _LARGEST_SIDE)
+    step = -(-max(pixels.shape[:2]) // _MAX_SIDE)
     shown = (255 * displayable(pixels[::step, ::step])).astype(np.uint8)
     out = io.BytesIO()
     Image.fromarray(shown).save(out, "PNG", compress_level=1)
@@ -158,7 +158,7 @@ def as_png(file: OpenFile, image: str) -> bytes:
 
 
 def attachment(name: str) -> str:
-    """Content-Disposition of a file that is saved under a name, whatever the name holds.
+    """Content-Disposition of a file that is saved under a name, whatever the name contains.
 
     >>> attachment('a"b\\r\\nX: y/ü.tif')
     "attachment; filename*=UTF-8''%C3%BC.tif"

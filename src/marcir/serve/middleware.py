@@ -1,5 +1,7 @@
-"""What stands before every request, and what goes with every response."""
+"""Access checks before every request, and security headers on every response."""
 
+import hashlib
+import hmac
 import time
 
 from starlette.datastructures import Headers
@@ -7,13 +9,12 @@ from starlette.requests import cookie_parser
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from marcir.serve.errors import Refusal, bug, problem
-from marcir.serve.request_log import log
-from marcir.serve.sessions import COOKIE, Sessions
-from marcir.serve.settings import Settings, is_loopback
-from marcir.serve.timing import header, start_times
+from marcir.serve.errors import RequestError, error_response, internal_error
+from marcir.serve.request_log import current_notes, log
+from marcir.serve.settings import SESSION_SECONDS, Settings, is_loopback
 
-SECURITY = (
+COOKIE = "marcir_session"
+SECURITY_HEADERS = (
     (
         b"content-security-policy",
         b"default-src 'none'; img-src 'self' data: blob:; style-src 'self'; script-src 'self'; "
@@ -24,16 +25,48 @@ SECURITY = (
     (b"cross-origin-resource-policy", b"same-origin"),
     (b"cross-origin-opener-policy", b"same-origin"),
 )
-# What anybody may see: no data of the archive.
-_OPEN = ("/", "/health", "/api/openapi.json", "/api/session")
-_READING = ("GET", "HEAD", "OPTIONS")
+# Addresses without data of the archive: they need no token.
+_PUBLIC = ("/", "/health", "/api/openapi.json", "/api/session")
+_SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 
 
-class Guard:
-    """Asks for the token, refuses foreign host names, adds headers, and hides what went wrong inside.
+class Sessions:
+    """Checks tokens and cookies. Cookies are signed, not stored: replicas with one token accept each other's.
 
     Args:
-        app: What answers.
+        token: What the service was started with.
+    """
+
+    def __init__(self, token: str) -> None:
+        self._token = hashlib.sha256(token.encode()).digest()
+        self._key = hmac.digest(token.encode(), b"marcir session", "sha256")
+
+    def is_token(self, given: str) -> bool:
+        """Whether it is the token; takes equally long for every other text."""
+        return hmac.compare_digest(hashlib.sha256(given.encode("utf-8", "replace")).digest(), self._token)
+
+    def cookie(self) -> str:
+        """A new cookie, from which the token cannot be derived."""
+        until = str(int(time.time()) + SESSION_SECONDS)
+        return f"{until}.{self._sign(until)}"
+
+    def is_cookie(self, given: str) -> bool:
+        """Whether it is a cookie of this service that is still valid."""
+        until, _, signature = given.partition(".")
+        signed = hmac.compare_digest(signature.encode("utf-8", "replace"), self._sign(until).encode())
+        return signed and int(until) > time.time()
+
+    def _sign(self, until: str) -> str:
+        return hmac.digest(self._key, until.encode("utf-8", "replace"), "sha256").hex()
+
+
+class SecurityMiddleware:
+    """Checks host, origin and token, adds headers, and hides the details of internal errors.
+
+    Starlette's TrustedHostMiddleware knows neither all loopback addresses (127.0.0.0/8) nor JSON errors.
+
+    Args:
+        app: The application.
         settings: How the service was started.
     """
 
@@ -42,41 +75,41 @@ class Guard:
         self._sessions = None if settings.token is None else Sessions(settings.token)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request."""
+        """Handle a request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
         if scope["method"] == "HEAD":  # the server leaves the body out
             scope = {**scope, "method": "GET"}
-        start, times, started = time.perf_counter(), start_times(), False
+        start, notes, started = time.perf_counter(), current_notes(), False
 
         async def send_with_headers(message: Message) -> None:
             nonlocal started
             if message["type"] == "http.response.start":
                 started = True
-                took = (b"server-timing", header(times, time.perf_counter() - start))
-                message["headers"] = [*message["headers"], *SECURITY, took]
+                headers = [*message["headers"], *SECURITY_HEADERS]
+                headers.append((b"server-timing", notes.server_timing(time.perf_counter() - start)))
+                if not any(name == b"cache-control" for name, _ in headers):
+                    headers.append((b"cache-control", b"no-store"))
+                message["headers"] = headers
             await send(message)
 
-        refusal = self._refusal(scope)
         try:
-            if refusal is not None:
-                await refusal(scope, receive, send_with_headers)
-            else:
-                await self._app(scope, receive, send_with_headers)
+            answer = self._refuse(scope) or self._app
+            await answer(scope, receive, send_with_headers)
         except Exception:
             log.exception("%s %s failed", scope["method"], scope["path"])
             if not started:
-                await bug()(scope, receive, send_with_headers)
+                await internal_error()(scope, receive, send_with_headers)
 
-    def _refusal(self, scope: Scope) -> Response | None:
+    def _refuse(self, scope: Scope) -> Response | None:
         headers = Headers(scope=scope)
         try:
             self._check_host(headers)
             self._check_site(scope, headers)
             self._check_token(scope, headers)
-        except Refusal as refusal:
-            return problem(refusal.status, refusal.text, refusal.headers)
+        except RequestError as error:
+            return error_response(error.status_code, error.detail, dict(error.headers or {}))
         return None
 
     def _check_host(self, headers: Headers) -> None:
@@ -86,29 +119,30 @@ class Guard:
         name = headers.get("host", "")
         host = name[: name.index("]") + 1] if name.startswith("[") and "]" in name else name.split(":")[0]
         if not is_loopback(host):
-            raise Refusal(
+            raise RequestError(
                 400,
                 "Host: names another machine than this one. Ask for localhost; or start marcir serve with "
-                "--token, or with --no-auth behind a proxy that asks who they are.",
+                "--token, or with --no-auth behind a proxy that authenticates its users.",
             )
 
     def _check_site(self, scope: Scope, headers: Headers) -> None:
-        """Pages of other sites may not make us work."""
-        if scope["method"] not in _READING and headers.get("sec-fetch-site") in ("cross-site", "same-site"):
-            raise Refusal(
+        """Pages of other sites must not cause work or changes."""
+        site = headers.get("sec-fetch-site")
+        if scope["method"] not in _SAFE_METHODS and site in ("cross-site", "same-site"):
+            raise RequestError(
                 403, "Sec-Fetch-Site: a page of another site sent this request. Use the service's own."
             )
 
     def _check_token(self, scope: Scope, headers: Headers) -> None:
         path = scope["path"]
-        if self._sessions is None or path in _OPEN or path.startswith("/page/"):
+        if self._sessions is None or path in _PUBLIC or path.startswith("/page/"):
             return
         kind, _, token = headers.get("authorization", "").partition(" ")
         if kind.lower() == "bearer" and self._sessions.is_token(token.strip()):
             return
         cookie = cookie_parser(headers.get("cookie", "")).get(COOKIE)
         if cookie is None or not self._sessions.is_cookie(cookie):
-            raise Refusal(
+            raise RequestError(
                 401,
                 "Authorization: the token is missing or wrong. Send 'Authorization: Bearer TOKEN'.",
                 {"WWW-Authenticate": "Bearer"},

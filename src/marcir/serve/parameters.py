@@ -1,4 +1,4 @@
-"""What may stand in the address of a request."""
+"""The parameters of requests, as FastAPI validates and documents them."""
 
 from collections import Counter
 from typing import Annotated, Any, Literal
@@ -9,29 +9,29 @@ from pydantic_core import PydanticCustomError
 
 from marcir.errors import did_you_mean
 from marcir.search.records import Filter
-from marcir.serve.errors import Refusal
+from marcir.serve.errors import RequestError
 from marcir.serve.settings import MAX_EXAMPLES, MAX_LIMIT, MAX_RESULTS
 
 
-def _given(names: Any) -> Any:
-    """Without empty ones: a form sends `any=` where nothing was chosen."""
+def _without_empty(names: Any) -> Any:
+    """Values without empty ones: a form sends `any=` where nothing was chosen."""
     return [name for name in names if name] if isinstance(names, list) else names
 
 
-Names = Annotated[list[str], BeforeValidator(_given), Field(max_length=1000)]
+Names = Annotated[list[str], BeforeValidator(_without_empty), Field(max_length=1000)]
 Id = Annotated[str, Field(min_length=1, max_length=4096)]
-# All others stand once.
+# Parameters that may be repeated.
 REPEATED = frozenset({"any", "all", "none", "like", "unlike", "label"})
 
 
 class Parameters(BaseModel):
-    """Parameters of an address; unknown ones are refused with the nearest known name."""
+    """Query parameters; unknown ones are refused with the nearest known name."""
 
     model_config = ConfigDict(extra="forbid")
 
     @model_validator(mode="before")
     @classmethod
-    def _known(cls, values: Any) -> Any:
+    def _refuse_unknown(cls, values: Any) -> Any:
         for name in values:
             if name not in cls.model_fields:
                 known = did_you_mean(name, cls.model_fields)
@@ -42,7 +42,7 @@ class Parameters(BaseModel):
 
 
 class NoParameters(Parameters):
-    """An address without any."""
+    """No parameters."""
 
 
 class ImageParameters(Parameters):
@@ -52,13 +52,13 @@ class ImageParameters(Parameters):
 
 
 class OriginalParameters(ImageParameters):
-    """Which file, and how."""
+    """Which file, and in which form."""
 
     download: bool = Field(False, description="The file's own bytes, as an attachment.")
 
 
-class Where(Parameters):
-    """Filter by labels. They say which images may be found; they never rank."""
+class FilterParameters(Parameters):
+    """Filter by labels: which images may be found. Labels never rank."""
 
     any: Names = Field([], description="Images with at least one of these labels.")
     all: Names = Field([], description="Images with all of these labels.")
@@ -66,34 +66,34 @@ class Where(Parameters):
 
     @property
     def filter(self) -> Filter:
-        """As stores understand it."""
+        """The filter of the store."""
         return Filter(tuple(self.any), tuple(self.all), tuple(self.none))
 
 
-class SampleParameters(Where):
-    """Which sample."""
+class SampleParameters(FilterParameters):
+    """Filter, seed and size of a sample."""
 
-    seed: int = Field(0, ge=0, lt=2**53, description="The same for the same sample.")
+    seed: int = Field(0, ge=0, lt=2**53, description="The same seed gives the same sample.")
     limit: int = Field(24, ge=1, le=MAX_LIMIT, description="How many.")
 
 
-class PageParameters(Where):
+class PageParameters(FilterParameters):
     """Filter and page of a search."""
 
     min_similarity: float | None = Field(
-        None, ge=-1, le=1, allow_inf_nan=False, description="Least cosine with the query."
+        None, ge=-1, le=1, allow_inf_nan=False, description="Minimum cosine similarity with the query."
     )
-    offset: int = Field(0, ge=0, le=MAX_RESULTS, description="Of the best, how many are passed over.")
+    offset: int = Field(0, ge=0, le=MAX_RESULTS, description="How many of the best are skipped.")
     limit: int = Field(24, ge=1, le=MAX_LIMIT, description="How many.")
     format: Literal["json", "csv", "geojson"] = Field("json", description="csv and geojson are attachments.")
 
     @property
     def filter(self) -> Filter:
-        """As stores understand it."""
+        """The filter of the store."""
         return Filter(tuple(self.any), tuple(self.all), tuple(self.none), self.min_similarity)
 
     @property
-    def given(self) -> dict[str, Any]:
+    def non_defaults(self) -> dict[str, Any]:
         """The parameters that differ from their defaults."""
         return self.model_dump(exclude_defaults=True)
 
@@ -109,17 +109,12 @@ class SearchParameters(PageParameters):
     unlike: Annotated[list[str], Field(max_length=MAX_EXAMPLES)] = Field(
         [], description="Counter-examples, beside `like`: `id:ID` or `vector:VECTOR`."
     )
-    label: Names = Field([], description="Images near the centre of those with all of these labels.")
+    label: Names = Field([], description="Images near the mean of those with all of these labels.")
 
     @model_validator(mode="after")
-    def _one_way(self) -> "SearchParameters":
-        ways = [
-            self.id is not None,
-            self.vector is not None,
-            bool(self.like or self.unlike),
-            bool(self.label),
-        ]
-        if sum(ways) != 1:
+    def _check_one_kind(self) -> "SearchParameters":
+        kinds = (self.id is not None, self.vector is not None, self.like or self.unlike, self.label)
+        if sum(map(bool, kinds)) != 1:
             raise PydanticCustomError(
                 "sentence", "a search needs one of id, vector, like and label, and only one."
             )
@@ -130,9 +125,9 @@ class SearchParameters(PageParameters):
         return self
 
 
-async def stands_once(request: Request) -> None:
-    """Refuse a duplicate parameter where one is allowed."""
+async def check_duplicates(request: Request) -> None:
+    """Refuse a duplicate parameter that may be given once."""
     counts = Counter(name for name, _ in request.query_params.multi_items())
     for name, count in counts.items():
         if count > 1 and name not in REPEATED:
-            raise Refusal(422, f"{name}: stands {count} times. Give it once.")
+            raise RequestError(422, f"{name}: given {count} times. Give it once.")

@@ -1,4 +1,6 @@
-"""The log of requests: one line per search, upload and error; nothing for files, the page and health checks.
+"""Notes on a request, and the log: one line per search, upload and error.
+
+Files, the page and health checks are not logged.
 
 Texts of a request are shortened and escaped before they are logged, and the token is replaced by `***`: one
 event is one line, whatever a request contains.
@@ -6,7 +8,8 @@ event is one line, whatever a request contains.
 
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
@@ -26,21 +29,39 @@ _MAX_REASON = 400
 
 @dataclass
 class RequestNotes:
-    """What the log line of one request says besides method, path, status and time.
+    """What is logged of one request besides method, path, status and time, and how long its parts took.
 
     Attributes:
         token: The token of the service, which is never logged.
         asked: What was asked, in short, ready to be logged.
         hits: Number of hits of the response.
         reason: Why the request was refused, as it was raised.
+        times: Seconds per part, for the header Server-Timing.
     """
 
     token: str | None = None
     asked: list[str] = field(default_factory=list)
     hits: int | None = None
     reason: str = ""
+    times: dict[str, float] = field(default_factory=dict)
 
-    def add_question(self, given: Mapping[str, Any]) -> None:
+    @contextmanager
+    def timed(self, part: str) -> Iterator[None]:
+        """Measure a part of the request."""
+        start = time.perf_counter()
+        yield
+        self.times[part] = time.perf_counter() - start
+
+    def server_timing(self, total: float) -> bytes:
+        """The value of the header Server-Timing, in milliseconds.
+
+        >>> RequestNotes(times={"search": 0.0123}).server_timing(0.02)
+        b'search;dur=12.30, total;dur=20.00'
+        """
+        times = {**self.times, "total": total}
+        return ", ".join(f"{part};dur={1000 * seconds:.2f}" for part, seconds in times.items()).encode()
+
+    def add_parameters(self, given: Mapping[str, Any]) -> None:
         """Note the parameters of a search that were given."""
         parts = [part for name in _QUERY if name in given for part in self._values(name, given[name])]
         parts += [f"{name}={given[name]}" for name in _PAGE if name in given]
@@ -57,12 +78,10 @@ class RequestNotes:
         client = quote(shortened(str((scope.get("client") or ("-",))[0]), _MAX_VALUE), safe=":[]%")
         path = quote(shortened(redacted(scope["path"], self.token), _MAX_PATH), safe="/*")
         hits = "" if self.hits is None else f", {self.hits} hit{'' if self.hits == 1 else 's'}"
-        said = shortened(redacted(self.reason, self.token), _MAX_REASON) or ", ".join(self.asked)
+        text = shortened(redacted(self.reason, self.token), _MAX_REASON) or ", ".join(self.asked)
         method = shortened(scope["method"], 20)
-        return (
-            f"{client} {method} {path} {status}, {1000 * seconds:.0f} ms{hits}{': ' if said else ''}"
-            f"{escaped(said)}"
-        )
+        end = f": {escaped(text)}" if text else ""
+        return f"{client} {method} {path} {status}, {1000 * seconds:.0f} ms{hits}{end}"
 
     def _values(self, name: str, values: str | list[str]) -> list[str]:
         every = [values] if isinstance(values, str) else values
@@ -84,15 +103,15 @@ _NOTES: ContextVar[RequestNotes | None] = ContextVar("notes", default=None)
 
 
 def current_notes() -> RequestNotes:
-    """The notes of this request; threads do not see them and get them as an argument."""
+    """The notes of this request. Worker threads do not see them and get them as an argument."""
     return _NOTES.get() or RequestNotes()
 
 
-class RequestLog:
+class RequestLogMiddleware:
     """Logs searches, uploads and errors, one line each.
 
     Args:
-        app: What answers.
+        app: The application.
         token: The token of the service, which is never logged.
     """
 
@@ -100,7 +119,7 @@ class RequestLog:
         self._app, self._token = app, token
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request, then log it."""
+        """Handle a request, then log it."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -134,7 +153,7 @@ class LineFormatter(logging.Formatter):
         self._token = token
 
     def formatMessage(self, record: logging.LogRecord) -> str:
-        """One line, whatever the message holds."""
+        """One line, whatever the message contains."""
         return escaped(redacted(super().formatMessage(record), self._token))
 
     def formatException(self, ei: Any) -> str:
@@ -144,7 +163,7 @@ class LineFormatter(logging.Formatter):
 
 
 def escaped(text: str) -> str:
-    r"""A text without control characters, line breaks and other characters that cannot be seen.
+    r"""A text whose control characters, line breaks and other invisible characters are escaped.
 
     >>> print(escaped("a\nb\x1b[31m \u00fc"))
     a\nb\x1b[31m ü

@@ -1,4 +1,4 @@
-"""Addresses of single images: what is known of them, thumbnails, files."""
+"""Addresses of single images: description, thumbnail, file."""
 
 import hashlib
 from typing import Annotated, Any
@@ -8,77 +8,80 @@ from fastapi.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from marcir.errors import MissingImageError
-from marcir.serve.errors import refused
+from marcir.serve.errors import error_responses
 from marcir.serve.image_files import OpenFile, as_png, attachment
 from marcir.serve.parameters import ImageParameters, OriginalParameters
-from marcir.serve.responses import json_reply
-from marcir.serve.schemas import Image
+from marcir.serve.schemas import ImageResponse
 from marcir.serve.service import Service
 
-_KEPT = "private, max-age=600"
+_CACHED = "private, max-age=600"
 
 
 def _pictures(*kinds: str) -> dict[int | str, dict[str, Any]]:
     content = {kind: {"schema": {"type": "string", "format": "binary"}} for kind in kinds}
-    unchanged = {"description": "As it was when it had the given ETag."}
+    unchanged = {"description": "Not modified: it still has the given ETag."}
     return {200: {"description": "The picture.", "content": content}, 304: unchanged}
 
 
 def image_routes(service: Service) -> APIRouter:
-    """Routes of a service."""
+    """The routes of a service."""
     routes = APIRouter(prefix="/api", tags=["images"])
     store, readers = service.archive.store, service.readers
 
-    @routes.get("/image", response_model=Image, responses=refused(404, 422, 503), operation_id="get_image")
-    async def get_image(asked: Annotated[ImageParameters, Query()]) -> Response:
+    @routes.get("/image", responses=error_responses(404, 422, 503), operation_id="get_image")
+    async def get_image(parameters: Annotated[ImageParameters, Query()]) -> ImageResponse:
         """What is known of an image."""
-        return await service.searchers.run(lambda: json_reply(service.archive.image(asked.id)))
+        return await service.searchers.run(service.archive.image, parameters.id)
 
     @routes.get(
         "/thumbnail",
         response_class=Response,
-        responses={**_pictures("image/jpeg"), **refused(404, 422, 503)},
+        responses={**_pictures("image/jpeg"), **error_responses(404, 422, 503)},
         operation_id="get_thumbnail",
     )
-    async def get_thumbnail(request: Request, asked: Annotated[ImageParameters, Query()]) -> Response:
+    async def get_thumbnail(request: Request, parameters: Annotated[ImageParameters, Query()]) -> Response:
         """A JPEG of at most 256 pixels."""
-        content = await readers.run(store.thumbnail, asked.id)
+        content = await readers.run(store.thumbnail, parameters.id)
         if not content.startswith(b"\xff\xd8"):
-            raise MissingImageError(f"'{asked.id}' has no thumbnail.")
+            raise MissingImageError(f"'{parameters.id}' has no thumbnail.")
         tag = f'"{hashlib.blake2b(content, digest_size=12).hexdigest()}"'
-        return unchanged(request, tag) or Response(content, media_type="image/jpeg", headers=kept(tag))
+        return not_modified(request, tag) or Response(
+            content, media_type="image/jpeg", headers=cache_headers(tag)
+        )
 
     @routes.get(
         "/original",
         response_class=Response,
         responses={
             **_pictures("image/jpeg", "image/png", "image/webp", "image/gif", "application/octet-stream"),
-            **refused(404, 422, 503),
+            **error_responses(404, 422, 503),
         },
         operation_id="get_original",
     )
-    async def get_original(request: Request, asked: Annotated[OriginalParameters, Query()]) -> Response:
+    async def get_original(request: Request, parameters: Annotated[OriginalParameters, Query()]) -> Response:
         """The file of an image, or a PNG of it where no browser would show the file."""
-        file = await readers.run(opened, asked.id)
+        file = await readers.run(open_original, parameters.id)
         try:
             tag = f'"{file.tag}"'
-            if (known := unchanged(request, tag)) is not None:
+            if (unchanged := not_modified(request, tag)) is not None:
                 file.close()
-                return known
-            if asked.download:
-                headers = {**kept(tag), "Content-Disposition": attachment(asked.id)}
-                return FileReply(file, "application/octet-stream", headers)
-            if file.kind != "image/tiff":
-                return FileReply(file, file.kind, kept(tag))
+                return unchanged
+            if parameters.download:
+                headers = {**cache_headers(tag), "Content-Disposition": attachment(parameters.id)}
+                return OpenFileResponse(file, "application/octet-stream", headers)
+            if file.media_type != "image/tiff":
+                return OpenFileResponse(file, file.media_type, cache_headers(tag))
             return Response(
-                await service.painters.run(as_png, file, asked.id), media_type="image/png", headers=kept(tag)
+                await service.converters.run(as_png, file, parameters.id),
+                media_type="image/png",
+                headers=cache_headers(tag),
             )
         except BaseException:
             file.close()
             raise
 
-    def opened(image: str) -> OpenFile:
-        store.describe([image])  # only what the store names
+    def open_original(image: str) -> OpenFile:
+        store.describe([image])  # only ids of the store
         if service.originals is None:
             raise MissingImageError("the service was started without --images and shows no files.")
         return service.originals.open(image)
@@ -86,29 +89,31 @@ def image_routes(service: Service) -> APIRouter:
     return routes
 
 
-def kept(tag: str) -> dict[str, str]:
-    """Headers of what a browser may keep."""
-    return {"ETag": tag, "Cache-Control": _KEPT}
+def cache_headers(tag: str) -> dict[str, str]:
+    """Headers of what a browser may cache."""
+    return {"ETag": tag, "Cache-Control": _CACHED}
 
 
-def unchanged(request: Request, tag: str, headers: dict[str, str] | None = None) -> Response | None:
-    """The answer for a browser that has it already."""
+def not_modified(request: Request, tag: str) -> Response | None:
+    """The response for a browser that has it already."""
     given = [each.strip().removeprefix("W/") for each in request.headers.get("if-none-match", "").split(",")]
-    return Response(status_code=304, headers=headers or kept(tag)) if tag in given else None
+    return Response(status_code=304, headers=cache_headers(tag)) if tag in given else None
 
 
-class FileReply(StreamingResponse):
-    """A file, a part at a time; closed also where nobody waits for it any more.
+class OpenFileResponse(StreamingResponse):
+    """A file that was opened safely; closed also where the client disconnects.
+
+    Starlette's FileResponse opens a path, and would follow a link that was put there meanwhile.
 
     Args:
         file: What is sent.
-        kind: Its media type.
-        headers: More headers.
+        media_type: Its media type.
+        headers: Additional headers.
     """
 
-    def __init__(self, file: OpenFile, kind: str, headers: dict[str, str]) -> None:
+    def __init__(self, file: OpenFile, media_type: str, headers: dict[str, str]) -> None:
         length = {"Content-Length": str(file.size)}
-        super().__init__(file.chunks(), media_type=kind, headers={**headers, **length})
+        super().__init__(file.chunks(), media_type=media_type, headers={**headers, **length})
         self._file = file
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

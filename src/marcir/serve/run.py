@@ -1,6 +1,7 @@
 """Start the service, and stop it cleanly."""
 
 import asyncio
+import json
 import socket
 import sys
 from collections.abc import Iterator
@@ -9,16 +10,21 @@ from signal import SIGINT, SIGTERM
 
 from marcir.errors import ConfigError, needs
 from marcir.files import reason
-from marcir.serve.settings import STOP_SECONDS, Settings
+from marcir.serve.settings import REQUEST_SECONDS, STOP_SECONDS, Settings
 
 with needs("serve"):
+    import h11
     import uvicorn
+    from uvicorn.protocols.http.h11_impl import H11Protocol
 
+    from marcir.serve.middleware import SECURITY_HEADERS
     from marcir.serve.request_log import LineFormatter
+
+_ERROR_HEADERS = [(b"content-type", b"application/json"), (b"connection", b"close"), *SECURITY_HEADERS]
 
 
 def serve(settings: Settings) -> None:
-    """Answer requests until the process is asked to stop; those that run then are finished.
+    """Answer requests until the process is asked to stop; running requests are finished.
 
     Raises:
         ConfigError: For an address that cannot be listened at.
@@ -27,7 +33,6 @@ def serve(settings: Settings) -> None:
     listening = _listen(settings)
     with listening:
         from marcir.serve.app import create_app
-        from marcir.serve.protocol import Protocol
         from marcir.serve.service import Service
 
         service = Service(settings)
@@ -36,7 +41,7 @@ def serve(settings: Settings) -> None:
             print(warning, file=sys.stderr, flush=True)
         config = uvicorn.Config(
             create_app(service),
-            http=Protocol,
+            http=HttpProtocol,
             ws="none",
             log_config=_logging(settings.token),
             access_log=False,
@@ -47,8 +52,55 @@ def serve(settings: Settings) -> None:
         _Server(config, banner).run([listening])
 
 
+class HttpProtocol(H11Protocol):
+    """One connection, with a time limit for the heads of requests, and with errors as JSON."""
+
+    _timeout: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Wait for the first request."""
+        super().connection_made(transport)
+        self._start_timer()
+
+    def data_received(self, data: bytes) -> None:
+        """Wait until the head of a request is complete."""
+        super().data_received(data)
+        if self.conn.their_state is not h11.IDLE:
+            self._stop_timer()
+        elif self._timeout is None:
+            self._start_timer()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Stop waiting."""
+        self._stop_timer()
+        super().connection_lost(exc)
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what is not HTTP."""
+        body = json.dumps(
+            {"error": f"not a request of HTTP/1.1, or its head is too long ({msg.rstrip('.')})."}
+        )
+        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            events = (
+                h11.Response(status_code=400, headers=_ERROR_HEADERS),
+                h11.Data(data=body.encode()),
+                h11.EndOfMessage(),
+            )
+            for event in events:
+                self.transport.write(self.conn.send(event) or b"")
+        self.transport.close()
+
+    def _start_timer(self) -> None:
+        self._timeout = self.loop.call_later(REQUEST_SECONDS, self.transport.close)
+
+    def _stop_timer(self) -> None:
+        if self._timeout is not None:
+            self._timeout.cancel()
+            self._timeout = None
+
+
 class _Server(uvicorn.Server):
-    """A server that says its address when it answers, and ends with 0 when it is asked to stop."""
+    """A server that prints its address when it is ready, and exits with 0 when it is asked to stop."""
 
     def __init__(self, config: uvicorn.Config, banner: str) -> None:
         super().__init__(config)
@@ -67,7 +119,7 @@ class _Server(uvicorn.Server):
 
 
 def _listen(settings: Settings) -> socket.socket:
-    """A socket at the address; bound before anything is loaded, so that a mistake is reported at once."""
+    """A socket at the address; bound before anything is loaded, so that errors are reported at once."""
     where = f"--host {settings.host} --port {settings.port}"
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
@@ -92,7 +144,7 @@ def _address(settings: Settings, listening: socket.socket) -> str:
 
 
 def _logging(token: str | None) -> dict[str, object]:
-    """Everything goes to the standard error; `RequestLog` takes the place of uvicorn's log of requests."""
+    """Everything goes to the standard error; `RequestLogMiddleware` replaces the access log of uvicorn."""
     return {
         "version": 1,
         "disable_existing_loggers": False,

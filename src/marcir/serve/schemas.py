@@ -1,11 +1,14 @@
-"""What the service answers, for the OpenAPI description and for typed clients."""
+"""The bodies of responses and requests, as FastAPI validates and documents them."""
 
-from typing import Any, Literal
+from typing import Any, Literal, Self
+from urllib.parse import quote
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from marcir.search.hits import Hit
 
-class Problem(BaseModel):
+
+class ErrorResponse(BaseModel):
     """Why a request was refused."""
 
     error: str = Field(
@@ -14,29 +17,39 @@ class Problem(BaseModel):
     )
 
 
-class Health(BaseModel):
+class HealthResponse(BaseModel):
     """That the service answers."""
 
     status: Literal["ok"]
     images: int = Field(description="Images in the store.", examples=[2100])
-    model: str = Field(description="Fingerprint of the model whose vectors it holds.")
+    model: str = Field(description="Fingerprint of the model that made its vectors.")
 
 
 class LabelCount(BaseModel):
-    """A label and how many images carry it."""
+    """A label and how many images have it."""
 
     name: str = Field(examples=["tree"])
     count: int = Field(examples=[1009])
 
+    @classmethod
+    def most_common(cls, counts: dict[str, int]) -> list["LabelCount"]:
+        """Labels with their counts, the most common first.
 
-class Archive(BaseModel):
-    """What the archive holds, and what may be asked of it."""
+        >>> [label.name for label in LabelCount.most_common({"a": 1, "b": 2})]
+        ['b', 'a']
+        """
+        ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+        return [cls(name=name, count=count) for name, count in ordered]
 
-    name: str = Field(description="Last part of the store's address.", examples=["archive.store"])
+
+class ArchiveResponse(BaseModel):
+    """What the archive holds, and the limits of the service."""
+
+    name: str = Field(description="Last part of the address of the store.", examples=["archive.store"])
     images: int = Field(examples=[2100])
     labels: list[LabelCount] = Field(description="The most common first.")
     dim: int = Field(description="Length of a vector.", examples=[128])
-    model: str = Field(description="Fingerprint of the model whose vectors the store holds.")
+    model: str = Field(description="Fingerprint of the model that made the vectors of the store.")
     version: str = Field(description="Version of marcir.", examples=["0.1.0"])
     has_bbox: bool = Field(description="Whether any image has a bounding box.")
     has_originals: bool = Field(description="Whether /api/original shows files.")
@@ -45,18 +58,18 @@ class Archive(BaseModel):
     max_results: int = Field(description="Largest offset + limit.")
 
 
-class Labels(BaseModel):
-    """Every label of the archive, counted among the images that a filter lets through."""
+class LabelsResponse(BaseModel):
+    """Every label of the archive, counted among the images that pass a filter."""
 
-    images: int = Field(description="Images that the filter lets through.")
+    images: int = Field(description="Images that pass the filter.")
     labels: list[LabelCount] = Field(description="The most common first; also labels that none of them has.")
 
 
-class Hit(BaseModel):
+class HitResponse(BaseModel):
     """An image of the archive."""
 
-    id: str = Field(description="Path relative to the archive's root.", examples=["forest/001.png"])
-    similarity: float | None = Field(description="Cosine with the query.", examples=[0.87])
+    id: str = Field(description="Path relative to the root of the archive.", examples=["forest/001.png"])
+    similarity: float | None = Field(description="Cosine similarity with the query.", examples=[0.87])
     labels: list[str]
     shared: list[str] = Field(description="Labels that the query has, too.")
     agreement: float | None = Field(
@@ -70,51 +83,56 @@ class Hit(BaseModel):
     )
     date: str | None = Field(examples=["2024-05-01"])
     metadata: dict[str, Any]
-    thumbnail: str = Field(description="Where its JPEG is.", examples=["/api/thumbnail?id=forest%2F001.png"])
+    thumbnail: str = Field(description="URL of its JPEG.", examples=["/api/thumbnail?id=forest%2F001.png"])
+
+    @classmethod
+    def from_hit(cls, hit: Hit, **more: Any) -> Self:
+        """A hit, with the URL of its thumbnail, and fields of a subclass."""
+        return cls(**hit.as_json(), thumbnail=f"/api/thumbnail?id={quote(hit.id, safe='')}", **more)
 
 
-class Original(BaseModel):
+class OriginalResponse(BaseModel):
     """The file of an image."""
 
     url: str = Field(examples=["/api/original?id=forest%2F001.png"])
 
 
-class Image(Hit):
+class ImageResponse(HitResponse):
     """An image of the archive, and where its file is."""
 
-    original: Original | None
+    original: OriginalResponse | None
 
 
-class Question(BaseModel):
+class QueryResponse(BaseModel):
     """How a search was understood."""
 
     kind: Literal["id", "vector", "examples", "labels"]
     labels: list[str] = Field(description="Labels of the query, as far as they are known.")
 
 
-class Answer(BaseModel):
+class SearchResponse(BaseModel):
     """A page of hits, best first."""
 
-    hits: list[Hit]
+    hits: list[HitResponse]
     offset: int
     limit: int
     total: int | None = Field(
-        description="Images that the filter by labels lets through, without the query and the examples; "
+        description="Images that pass the filter by labels, without the query and the examples; "
         "null where the archive is too large to count them."
     )
     more: bool = Field(description="Whether there is another page.")
-    query: Question
-    label_shares: dict[str, float] = Field(description="Of the hits of this page, the share with each label.")
+    query: QueryResponse
+    label_shares: dict[str, float] = Field(description="Share of the hits of this page that have each label.")
 
 
-class Sample(BaseModel):
-    """Some images of the archive."""
+class SampleResponse(BaseModel):
+    """Random images of the archive."""
 
-    hits: list[Hit]
-    total: int = Field(description="Images that the filter lets through.")
+    hits: list[HitResponse]
+    total: int = Field(description="Images that pass the filter.")
 
 
-class Embedded(BaseModel):
+class EmbedResponse(BaseModel):
     """An uploaded image as a vector, to search with."""
 
     vector: str = Field(description="For `vector=` and `like=vector:` of /api/search.")
@@ -123,7 +141,7 @@ class Embedded(BaseModel):
     height: int
 
 
-class Credentials(BaseModel):
+class SessionRequest(BaseModel):
     """The token that the service was started with."""
 
     model_config = ConfigDict(extra="forbid")

@@ -1,21 +1,24 @@
-"""The archive, its files and the threads that work on them, for all routes."""
+"""What all requests share: the archive, its files, and worker threads with bounded queues."""
 
+import asyncio
 import os
 import threading
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
+from typing import ParamSpec, TypeVar
 
 import torch
 from fastapi import FastAPI, Request
 
 from marcir.errors import MarcirError
 from marcir.search.queries import open_store
-from marcir.serve.archive import ServedArchive
 from marcir.serve.embedding import EmbeddedImage, embed_content
-from marcir.serve.errors import busy
+from marcir.serve.errors import unavailable
 from marcir.serve.image_files import Originals, files_warning
 from marcir.serve.request_log import current_notes, log
+from marcir.serve.served_archive import ServedArchive
 from marcir.serve.settings import (
     WAITING_FILES,
     WAITING_PICTURES,
@@ -23,17 +26,67 @@ from marcir.serve.settings import (
     WAITING_UPLOADS,
     Settings,
 )
-from marcir.serve.timing import add_time
-from marcir.serve.uploads import UploadedFile, Uploads, image_of
-from marcir.serve.workers import Workers
+from marcir.serve.uploads import UploadedFile, Uploads, uploaded_file
 
-_MOST_SEARCHERS = 4
+_MAX_SEARCHERS = 4
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Workers:
+    """A few threads with a queue of bounded length.
+
+    Args:
+        name: What they do, for error messages.
+        threads: Number of threads.
+        waiting: Number of requests that may wait.
+    """
+
+    def __init__(self, name: str, threads: int, waiting: int) -> None:
+        self._name, self._limit = name, threads + waiting
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix=name)
+        self._running = 0
+
+    async def run(self, work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+        """The result of some work in a thread.
+
+        Raises:
+            RequestError: 503, where too many wait already.
+        """
+        self.check()
+        self._running += 1
+        submitted = time.perf_counter()
+
+        def start() -> tuple[float, R]:
+            started = time.perf_counter()
+            return started, work(*args, **kwargs)
+
+        future = asyncio.get_running_loop().run_in_executor(self._pool, start)
+        future.add_done_callback(self._finish)
+        started, result = await future
+        times = current_notes().times
+        times["wait"] = times.get("wait", 0.0) + started - submitted
+        return result
+
+    def check(self) -> None:
+        """Refuse a request that would have to wait too long."""
+        if self._running >= self._limit:
+            raise unavailable(f"{self._name}: {self._limit} requests are waiting already.")
+
+    def close(self) -> None:
+        """Let the threads finish what they do."""
+        self._pool.shutdown(wait=True, cancel_futures=True)
+
+    def _finish(self, _: object) -> None:
+        self._running -= 1
 
 
 class Service:
     """Everything that requests share.
 
-    Searches and uploads share the processors: a few searches at a time, and a part of the threads for torch.
+    Searches and uploads share the processors: a few searches run at a time, and torch gets a part of the
+    threads.
 
     Args:
         settings: How it was started.
@@ -41,23 +94,24 @@ class Service:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        self.archive = ServedArchive(open_store(settings.store, resident=True), settings.images is not None)
+        store = open_store(settings.store, resident=True, device=settings.device)
+        self.archive = ServedArchive(store, settings.images is not None)
         self.originals = None if settings.images is None else Originals(settings.images)
         processors = _processors()
-        searchers = min(_MOST_SEARCHERS, processors)
+        searchers = min(_MAX_SEARCHERS, processors)
         torch.set_num_threads(min(torch.get_num_threads(), max(1, processors // searchers)))
         self.searchers = Workers("search", searchers, WAITING_SEARCHES)
         self.embedders = Workers("upload", 1, WAITING_UPLOADS)
         self.readers = Workers("files", 4, WAITING_FILES)
-        self.painters = Workers("pictures", 1, WAITING_PICTURES)
+        self.converters = Workers("pictures", 1, WAITING_PICTURES)
         self.uploads = Uploads()
 
     @asynccontextmanager
     async def lifespan(self, _: FastAPI) -> AsyncIterator[None]:
-        """Load the model while the first requests come; let threads finish at the end."""
+        """Load the model in the background at the start; let threads finish at the end."""
         threading.Thread(target=self._warm_up, daemon=True).start()  # a stop need not wait for it
         yield
-        for workers in (self.searchers, self.embedders, self.readers, self.painters):
+        for workers in (self.searchers, self.embedders, self.readers, self.converters):
             workers.close()
 
     def files_warning(self) -> str | None:
@@ -66,26 +120,27 @@ class Service:
             return None
         return files_warning(self.archive.store, self.originals, self.settings.images)
 
-    async def embedded(self, request: Request) -> EmbeddedImage:
+    async def embed_upload(self, request: Request) -> EmbeddedImage:
         """The image that a request uploads, with its vector.
 
         Raises:
-            Refusal: Where it cannot be used, and 503 where too many are at it.
+            RequestError: Where it cannot be used; 503 where too many are waiting.
         """
         self.embedders.check()
         async with self.uploads.received(request) as body:
-            file, found, took = await self.embedders.run(self._embed, request, body)
-        add_time("embed", took)
-        current_notes().add_upload(len(file.content), found.width, found.height, file.name)
+            file, found, seconds = await self.embedders.run(self._embed, request, body)
+        notes = current_notes()
+        notes.times["embed"] = seconds
+        notes.add_upload(len(file.content), found.width, found.height, file.name)
         return found
 
     def _embed(self, request: Request, body: bytes) -> tuple[UploadedFile, EmbeddedImage, float]:
-        file = image_of(request, body)
+        file = uploaded_file(request, body)
         try:
             model = self.archive.archive.model
         except MarcirError as error:
             text = "the store's model cannot be loaded. The reason is in the log of the service."
-            raise busy(text, reason=str(error)) from None
+            raise unavailable(text, log_text=str(error)) from None
         start = time.perf_counter()
         return file, embed_content(model, file.content, file.title), time.perf_counter() - start
 
@@ -97,5 +152,5 @@ class Service:
 
 
 def _processors() -> int:
-    """Those that this process may use."""
+    """Number of processors that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,4 +1,4 @@
-"""What a service is started with, and its limits."""
+"""The settings of a service, and its limits."""
 
 import os
 from dataclasses import dataclass
@@ -12,10 +12,10 @@ UPLOAD_SECONDS = 300.0  # for all bytes of an upload to arrive
 IDLE_SECONDS = 20.0  # without any byte of an upload
 REQUEST_SECONDS = 20.0  # for the head of a request to arrive
 UPLOADS_IN_MEMORY = 16 * MAX_UPLOAD_BYTES
-MAX_RESULTS = 10_000  # deepest place of a hit that can be asked for
+MAX_RESULTS = 10_000  # largest offset + limit
 MAX_LIMIT = 200
 MAX_EXAMPLES = 100
-# Requests that wait for a free worker; more are refused for now.
+# Requests that may wait for a free worker; more are refused (503).
 WAITING_SEARCHES = 256
 WAITING_UPLOADS = 16
 WAITING_FILES = 256
@@ -32,11 +32,12 @@ class Settings:
 
     Attributes:
         store: A folder, or `s3://bucket/path`.
-        images: The folder that ids start from, for originals; none are shown without it.
-        host: Address that is listened at.
-        port: 0 for any that is free.
-        token: What requests must show.
-        no_auth: That no token is wanted although others can reach the service.
+        images: The folder that ids are relative to, for originals; none are shown without it.
+        host: Address to listen at.
+        port: 0 for any free one.
+        token: What requests must carry.
+        no_auth: Whether others may use the service without a token.
+        device: Where the network for uploaded images runs.
     """
 
     store: str
@@ -45,6 +46,7 @@ class Settings:
     port: int = 8000
     token: str | None = None
     no_auth: bool = False
+    device: str = "auto"
 
     def __post_init__(self) -> None:
         if not 0 <= self.port <= 65535:
@@ -61,7 +63,7 @@ class Settings:
         if not self.is_loopback and self.token is None and not self.no_auth:
             raise ConfigError(
                 f"--host {self.host}: others can reach it. Give --token (or MARCIR_TOKEN), or --no-auth "
-                "where a proxy asks who they are."
+                "where a proxy authenticates its users."
             )
 
     @property
@@ -71,12 +73,12 @@ class Settings:
 
     @property
     def loopback_names_only(self) -> bool:
-        """Whether a request must name this machine: a foreign name would be a web site's trick."""
+        """Whether requests must name this machine, as protection from DNS rebinding."""
         return self.is_loopback and self.token is None and not self.no_auth
 
 
 def token_from_environment() -> str | None:
-    """`$MARCIR_TOKEN`, which unlike an option does not stand in the list of processes."""
+    """`$MARCIR_TOKEN`, which unlike an option is not in the list of processes."""
     return os.environ.get("MARCIR_TOKEN") or None
 
 

@@ -1,4 +1,4 @@
-"""Images that are sent to us: received with limits of bytes and time, kept in memory alone."""
+"""Uploaded images: received with limits of size and time, and kept in memory only."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -11,18 +11,18 @@ from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import File, parse_options_header
 from starlette.requests import ClientDisconnect
 
-from marcir.serve.errors import Refusal, busy
+from marcir.serve.errors import RequestError, unavailable
 from marcir.serve.request_log import escaped, shortened
 from marcir.serve.settings import IDLE_SECONDS, MAX_UPLOAD_BYTES, UPLOAD_SECONDS, UPLOADS_IN_MEMORY
 
 _FORM_BYTES = 64 * 1024  # of a form around its image
 _SMALL_BYTES = 16 * 1024  # of a body that is no image
 _MAX_NAME = 100  # characters of the name of a file in messages
-_DRAIN_SECONDS = 2.0  # that a sender of something that we refuse has to finish
+_DRAIN_SECONDS = 2.0  # for the rest of a body that is refused to arrive
 
 
 class Uploads:
-    """Receives images; all of them together may take so much memory."""
+    """Receives images; together they use at most `UPLOADS_IN_MEMORY` bytes."""
 
     def __init__(self) -> None:
         self._held = 0
@@ -32,15 +32,15 @@ class Uploads:
         """The body of a request, held in memory as long as the block lasts.
 
         Raises:
-            Refusal: 408 for one that takes too long, 413 for one that is too large, 415 for another type,
-                503 where too many come at a time.
+            RequestError: 408 where it takes too long, 413 where it is too large, 415 for another type, 503
+                where too many come at a time.
         """
         parts: list[bytes] = []
         try:
             try:
                 await self._receive(request, parts)
-            except Refusal as refusal:
-                raise await _heard(request, refusal) from None
+            except RequestError as error:
+                raise await _after_body(request, error) from None
             body = b"".join(parts)
             yield body
         finally:
@@ -51,33 +51,35 @@ class Uploads:
 
         def keep(part: bytes) -> None:
             if self._held + len(part) > UPLOADS_IN_MEMORY:
-                raise busy("upload: too many images come at a time.")
+                raise unavailable("upload: too many images come at a time.")
             self._held += len(part)
             parts.append(part)
 
         too_large = f"the upload has more than {MAX_UPLOAD_BYTES >> 20} MiB. Send a smaller image."
-        await _take(request, keep, most, too_large)
+        await _receive_body(request, keep, most, too_large)
 
 
 async def small_body(request: Request) -> bytes:
-    """A body that is no image, of whoever asks: with limits, too.
+    """A body that is no image, from any client, with limits of size and time.
 
     Raises:
-        Refusal: 408 for one that takes too long, 413 for one that is too large.
+        RequestError: 408 for one that takes too long, 413 for one that is too large.
     """
     parts: list[bytes] = []
     try:
-        await _take(request, parts.append, _SMALL_BYTES, f"the body has more than {_SMALL_BYTES >> 10} KiB.")
-    except Refusal as refusal:
-        raise await _heard(request, refusal) from None
+        await _receive_body(
+            request, parts.append, _SMALL_BYTES, f"the body has more than {_SMALL_BYTES >> 10} KiB."
+        )
+    except RequestError as error:
+        raise await _after_body(request, error) from None
     return b"".join(parts)
 
 
-async def _take(request: Request, keep: Callable[[bytes], None], most: int, too_large: str) -> None:
-    """Receive a body part by part, as long as there are not too many bytes and they come in time."""
+async def _receive_body(request: Request, keep: Callable[[bytes], None], most: int, too_large: str) -> None:
+    """Receive a body part by part, with limits of size and time."""
     declared = request.headers.get("content-length", "")
     if declared.isdecimal() and int(declared) > most:
-        raise Refusal(413, too_large)
+        raise RequestError(413, too_large)
     size, loop = 0, asyncio.get_running_loop()
     end = loop.time() + UPLOAD_SECONDS
     try:
@@ -85,27 +87,27 @@ async def _take(request: Request, keep: Callable[[bytes], None], most: int, too_
             async for part in request.stream():
                 size += len(part)
                 if size > most:
-                    raise Refusal(413, too_large)
+                    raise RequestError(413, too_large)
                 keep(part)
                 limit.reschedule(min(end, loop.time() + IDLE_SECONDS))
     except TimeoutError:
-        raise Refusal(408, "the body did not arrive in time. Try again, with a smaller image.") from None
+        raise RequestError(408, "the body did not arrive in time. Try again, with a smaller image.") from None
     except ClientDisconnect:
-        raise Refusal(400, "the body broke off.") from None
+        raise RequestError(400, "the body broke off.") from None
 
 
 def is_form(request: Request) -> bool:
     """Whether the body is a form; otherwise it is an image.
 
     Raises:
-        Refusal: 415, where it is neither.
+        RequestError: 415, where it is neither.
     """
     kind, _ = parse_options_header(request.headers.get("content-type", ""))
     if kind == b"multipart/form-data":
         return True
     if kind.startswith(b"image/") or kind == b"application/octet-stream":
         return False
-    raise Refusal(
+    raise RequestError(
         415,
         "Content-Type: send the image as image/* or application/octet-stream, or a form with one file "
         "'image' (curl -F image=@file).",
@@ -135,19 +137,19 @@ class UploadedFile:
         return f"the upload '{self.name}'" if self.name else "the upload"
 
 
-def image_of(request: Request, body: bytes) -> UploadedFile:
+def uploaded_file(request: Request, body: bytes) -> UploadedFile:
     """The image in a body that was received.
 
     Raises:
-        Refusal: 422, where there is none.
+        RequestError: 422, where there is none.
     """
-    file = _image_of_form(request, body) if is_form(request) else UploadedFile(body)
+    file = _file_of_form(request, body) if is_form(request) else UploadedFile(body)
     if not file.content:
-        raise Refusal(422, f"{file.title} is empty. Send the bytes of an image.")
+        raise RequestError(422, f"{file.title} is empty. Send the bytes of an image.")
     return file
 
 
-def _image_of_form(request: Request, body: bytes) -> UploadedFile:
+def _file_of_form(request: Request, body: bytes) -> UploadedFile:
     _, options = parse_options_header(request.headers.get("content-type", ""))
     files: list[File] = []
 
@@ -156,8 +158,8 @@ def _image_of_form(request: Request, body: bytes) -> UploadedFile:
             refuse(file)
         files.append(file)
 
-    def refuse(_: object) -> None:  # at once: to go through a million parts would take a minute
-        raise Refusal(422, "the form must hold one file 'image' and nothing else: curl -F image=@file")
+    def refuse(_: object) -> None:  # at once: parsing a million parts would take a minute
+        raise RequestError(422, "the form must hold one file 'image' and nothing else: curl -F image=@file")
 
     try:
         # In memory, however large: nothing is written to the disk.
@@ -167,7 +169,9 @@ def _image_of_form(request: Request, body: bytes) -> UploadedFile:
         parser.write(body)
         parser.finalize()
     except FormParserError:
-        raise Refusal(422, "the form cannot be read. Send one file 'image': curl -F image=@file") from None
+        raise RequestError(
+            422, "the form cannot be read. Send one file 'image': curl -F image=@file"
+        ) from None
     if not files or files[0].field_name != b"image":
         refuse(files)
     with files[0].file_object as file:
@@ -185,13 +189,13 @@ def _base_name(name: bytes) -> str:
     return escaped(shortened(last, _MAX_NAME))
 
 
-async def _heard(request: Request, refusal: Refusal) -> Refusal:
-    """Who is still sending does not listen: let them finish for a moment, then hang up."""
-    if refusal.status != 408:
+async def _after_body(request: Request, error: RequestError) -> RequestError:
+    """The error, once the client can read it: it first finishes its body, or the connection is closed."""
+    if error.status_code != 408:
         with suppress(TimeoutError, ClientDisconnect, RuntimeError):
             async with asyncio.timeout(_DRAIN_SECONDS):
                 async for _ in request.stream():
                     pass
-                return refusal
-    headers = {**(refusal.headers or {}), "Connection": "close"}
-    return Refusal(refusal.status, refusal.text, headers, refusal.reason)
+                return error
+    headers = {**(error.headers or {}), "Connection": "close"}
+    return RequestError(error.status_code, error.detail, headers, error.log_text)

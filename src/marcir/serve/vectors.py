@@ -1,4 +1,4 @@
-"""Vectors in addresses: 32-bit floats, little end first, in base64 for URLs."""
+"""Vectors in URLs: little-endian 32-bit floats in URL-safe base64."""
 
 import base64
 import binascii
@@ -21,7 +21,7 @@ def decode_vector(text: str, dim: int) -> np.ndarray:
     """The vector in a text. (D,)
 
     Raises:
-        StoreError: Where it is none of this length with a direction.
+        StoreError: Where it is not a vector of this length with a direction.
 
     >>> decode_vector("AACAPwAAAAA", 2)
     array([1., 0.], dtype=float32)

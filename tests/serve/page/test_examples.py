@@ -27,7 +27,7 @@ def test_marked_hits_join_the_query_in_the_tray_and_are_searched_with(visit: Vis
     found = visit.shows("/api/search", **asked)
     assert visit.asked == asked
     assert not {FIRST, ids[1], ids[3]} & set(found)
-    expect(tray).to_be_hidden()  # what is searched is told above the hits
+    expect(tray).to_be_hidden()  # what is searched is shown above the hits
     expect(visit.role("heading", "Images like 2 examples, unlike 1")).to_be_visible()
     visit.role("button", f"Remove {ids[1].rsplit('/')[-1]}").click()
     visit.shows("/api/search", like=f"id:{FIRST}", unlike=f"id:{ids[3]}", none="tree")

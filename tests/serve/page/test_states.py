@@ -47,7 +47,7 @@ def test_a_busy_service_is_asked_again_when_it_says(visit: Visit) -> None:
     expect(visit.page.locator(".notice")).to_have_count(0)
 
 
-def test_a_problem_of_the_service_is_told_and_can_be_tried_again(visit: Visit) -> None:
+def test_a_problem_of_the_service_is_shown_and_can_be_tried_again(visit: Visit) -> None:
     visit.page.route(SEARCH, failing(1, refusing(500, "something broke in here.")))
     visit.open({"id": FIRST})
     problem = visit.page.locator("#problem")
@@ -58,7 +58,7 @@ def test_a_problem_of_the_service_is_told_and_can_be_tried_again(visit: Visit) -
     expect(problem).to_be_hidden()
 
 
-def test_a_service_that_is_gone_is_told_even_at_the_beginning(visit: Visit) -> None:
+def test_a_service_that_is_gone_is_reported_even_at_the_beginning(visit: Visit) -> None:
     visit.page.route(re.compile("/api/archive"), failing(1, lambda route: route.abort()))
     visit.open()
     expect(visit.page.locator("#problem")).to_contain_text("The service does not answer.")
@@ -167,7 +167,7 @@ def test_an_archive_of_one_image_without_labels_and_of_none(visiting: Visiting, 
     until(lambda: odd.get("/api/archive")["images"] == 1, "the service sees the change")
     visit = visiting(odd).open()
     expect(visit.role("heading", "Search 1 image by what it shows")).to_be_visible()
-    expect(visit.page.locator("#filters")).to_contain_text("No image of this archive carries labels.")
+    expect(visit.page.locator("#filters")).to_contain_text("No image of this archive has labels.")
     expect(visit.role("combobox", "Search by label")).to_be_hidden()
     visit.tile(0).get_by_role("button", name="Details").click()
     expect(visit.role("link", "Download original")).to_be_hidden()

@@ -1,10 +1,10 @@
-// Questions to the service. Addresses are relative, so that the page also works below a path of a proxy.
+// Requests to the service. URLs are relative, so that the page also works below a path of a proxy.
 
 import { filterQuery, sampleQuery, searchQuery } from "./state.js";
 
-const TRIES_WHEN_BUSY = 6;
+const MAX_RETRIES = 6;
 
-/** An answer that is no answer: what the service said, or that it said nothing (status 0). */
+/** An error of the service, or of the connection (status 0). */
 export class ServiceError extends Error {
   constructor(status, message) {
     super(message);
@@ -12,7 +12,7 @@ export class ServiceError extends Error {
   }
 }
 
-/** Gives out one signal at a time. Asking for the next abandons the last: no late answer overwrites a newer one. */
+/** Makes abort signals. Each one aborts the one before, so that no late response overwrites a newer one. */
 export class Newest {
   #controller = new AbortController();
 
@@ -41,8 +41,8 @@ export async function openSession(token) {
   await request("api/session", { method: "POST", body, headers: { "Content-Type": "application/json" } });
 }
 
-/** The file of an export and the name that the service gives it. */
-export async function exported(query, options) {
+/** The file of an export and its name. */
+export async function fetchExport(query, options) {
   const response = await request(`api/search?${query}`, options);
   const named = /filename="?([^";]+)"?/.exec(response.headers.get("Content-Disposition") ?? "");
   return { content: await response.blob(), name: named?.[1] ?? `search.${query.get("format")}` };
@@ -58,23 +58,23 @@ async function json(address, options) {
     return await response.json();
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new ServiceError(0, "The answer was cut off on its way. Try again.");
+    throw new ServiceError(0, "The response is incomplete. Try again.");
   }
 }
 
 async function request(address, { onBusy, ...options } = {}) {
-  for (let left = TRIES_WHEN_BUSY; ; left -= 1) {
-    const response = await reached(address, options);
+  for (let left = MAX_RETRIES; ; left -= 1) {
+    const response = await send(address, options);
     if (response.ok) return response;
     if (response.status !== 503 || left === 0)
-      throw new ServiceError(response.status, await sentence(response));
+      throw new ServiceError(response.status, await errorText(response));
     const seconds = Math.min(60, Math.max(1, Number(response.headers.get("Retry-After")) || 2));
     onBusy?.(seconds);
     await pause(seconds, options.signal);
   }
 }
 
-async function reached(address, options) {
+async function send(address, options) {
   try {
     return await fetch(address, { ...options, credentials: "same-origin" });
   } catch (error) {
@@ -86,14 +86,14 @@ async function reached(address, options) {
   }
 }
 
-async function sentence(response) {
+async function errorText(response) {
   try {
     const { error } = await response.json();
     if (typeof error === "string") return error;
   } catch {
-    // no JSON: something between us and the service has answered
+    // no JSON: a proxy has answered
   }
-  return `The service answered with ${response.status} ${response.statusText}`.trim() + ".";
+  return `The service responded with ${response.status} ${response.statusText}`.trim() + ".";
 }
 
 function pause(seconds, signal) {
@@ -101,7 +101,7 @@ function pause(seconds, signal) {
     const timer = setTimeout(resolve, seconds * 1000);
     signal?.addEventListener("abort", () => {
       clearTimeout(timer);
-      reject(new DOMException("abandoned", "AbortError"));
+      reject(new DOMException("aborted", "AbortError"));
     });
   });
 }

@@ -1,9 +1,9 @@
-// One image, large, with all that is known of it.
+// One large image, with everything that is known of it.
 
 import * as api from "./api.js";
 import { byId, el, icon } from "./dom.js";
 import { agreementBadge, agreementOf, labelList, markButtons, similarityBar } from "./tile.js";
-import { count, groundSize, shortName } from "./words.js";
+import { count, groundSize, shortName } from "./format.js";
 
 /**
  * @param {{onSearch: Function, onMark: Function, onOpen: (id: string) => void,
@@ -57,7 +57,7 @@ export function makeDetail({ onSearch, onMark, onOpen, onClose }) {
     }
   }
 
-  /** The thumbnail stands until the original has come, so that nothing jumps. */
+  /** Replaces the thumbnail when the original is loaded. */
   function showOriginal({ original, id }) {
     const picture = dialog.querySelector(".detail-picture");
     const download = dialog.querySelector(".detail-download");

@@ -1,15 +1,15 @@
-// Elements from data. Ids, labels and metadata are other people's text: everything goes through text nodes
-// and setAttribute, and nothing in this page ever parses a string as HTML.
+// Creates elements. Ids, labels and metadata are untrusted text: everything goes through text nodes and
+// setAttribute, and nothing in this page parses a string as HTML.
 
 /**
  * @param {string} tag
- * @param {Record<string, any>} [about] attributes; `on`: listeners, `data`: dataset; null and false are left out
+ * @param {Record<string, any>} [attributes] `on`: listeners, `data`: dataset; null and false are left out
  * @param {...(Node|string|null|undefined|false)} children
  * @returns {any}
  */
-export function el(tag, about = {}, ...children) {
+export function el(tag, attributes = {}, ...children) {
   const made = document.createElement(tag);
-  for (const [name, value] of Object.entries(about)) {
+  for (const [name, value] of Object.entries(attributes)) {
     if (value === null || value === undefined || value === false) continue;
     if (name === "on") for (const [event, act] of Object.entries(value)) made.addEventListener(event, act);
     else if (name === "data") Object.assign(made.dataset, value);
@@ -22,8 +22,8 @@ export function el(tag, about = {}, ...children) {
 /** @param {string} id */
 export const byId = (id) => /** @type {HTMLElement} */ (document.getElementById(id));
 
-/** Text for screen readers alone. */
-export const forReaders = (text) => el("span", { class: "for-readers" }, text);
+/** Text for screen readers only. */
+export const screenReaderText = (text) => el("span", { class: "for-readers" }, text);
 
 const SHAPES = {
   search: "M10.5 17a6.5 6.5 0 1 0 0-13 6.5 6.5 0 0 0 0 13ZM15.5 15.5 20 20",
@@ -51,7 +51,7 @@ const SHAPES = {
   empty: "M12 19a7 7 0 1 0 0-14 7 7 0 0 0 0 14Z",
 };
 
-/** A drawn sign; decoration only, so words always stand beside it or in the name of its button. */
+/** An icon; decoration only, so there is always a text beside it or in the name of its button. */
 export function icon(name) {
   const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
   svg.setAttribute("viewBox", "0 0 24 24");
@@ -69,7 +69,7 @@ function path(d, kind = "") {
   return line;
 }
 
-/** Puts the signs into the markup of index.html. */
+/** Draws the icons of index.html. */
 export function drawIcons() {
   for (const place of document.querySelectorAll("[data-icon]"))
     place.replaceChildren(icon(place.dataset.icon));

@@ -1,13 +1,13 @@
-// The hits as a file: CSV, or GeoJSON where the archive knows where its images lie.
+// Export of the hits: CSV, or GeoJSON where the archive has bounding boxes.
 
 import * as api from "./api.js";
 import { el, icon } from "./dom.js";
-import { busyFor, notice } from "./notices.js";
-import { LARGEST_PAGE, searchQuery } from "./state.js";
-import { count } from "./words.js";
+import { showBusy, notice } from "./notices.js";
+import { MAX_PAGE, searchQuery } from "./state.js";
+import { count } from "./format.js";
 
 export function exportMenu(state, answer, archive) {
-  const most = Math.min(LARGEST_PAGE, archive.max_results ?? LARGEST_PAGE);
+  const most = Math.min(MAX_PAGE, archive.max_results ?? MAX_PAGE);
   const size = answer.hits.length;
   const shown = [size === 1 ? "this hit" : `these ${count(size)} hits`, state];
   const first = [`the first ${count(most)} hits`, { ...state, offset: 0, limit: most }];
@@ -43,7 +43,7 @@ export function exportMenu(state, answer, archive) {
   return menu;
 }
 
-/** A link, so that its address can be copied; a click asks by script, so that a refusal can be shown. */
+/** A link, so that its URL can be copied; a click uses a script, so that an error can be shown. */
 function entry(state, format, words) {
   const query = searchQuery(state);
   query.set("format", format);
@@ -56,7 +56,7 @@ function entry(state, format, words) {
 
 async function download(query) {
   try {
-    const { content, name } = await api.exported(query, { onBusy: busyFor });
+    const { content, name } = await api.fetchExport(query, { onBusy: showBusy });
     const address = URL.createObjectURL(content);
     el("a", { href: address, download: name }).click();
     setTimeout(() => URL.revokeObjectURL(address), 60_000);

@@ -1,11 +1,10 @@
 // The side column: how similar a hit must be, and which labels it must have (any, all) or must not have
-// (none). Rows are made once and only rewritten afterwards, so that the focus stays where it is while counts
-// change.
+// (none). Rows are made once and then only updated, so that the focus stays where it is while counts change.
 
-import { byId, el, forReaders, icon } from "./dom.js";
-import { FILTERS, filterOf, filtered, hasFilter, kindOf, narrowed, withoutFilter } from "./state.js";
+import { byId, el, screenReaderText, icon } from "./dom.js";
+import { FILTERS, filterOf, withLabelFilter, hasFilter, kindOf, withChanges, withoutFilter } from "./state.js";
 import { makeThreshold } from "./threshold.js";
-import { count, counted } from "./words.js";
+import { count, counted } from "./format.js";
 
 const ROWS_AT_FIRST = 50;
 const MEANINGS = {
@@ -52,7 +51,7 @@ export function makeFilters({ getState, go }) {
       el(
         "p",
         { class: "muted small" },
-        "No image of this archive carries labels. marcir index --labels adds them.",
+        "No image of this archive has labels. marcir index --labels adds them.",
       ),
     ];
     byId("filters").replaceChildren(
@@ -76,7 +75,7 @@ export function makeFilters({ getState, go }) {
           title: `Only images with ${MEANINGS[way]}`.replace("with no label", "without any label"),
           data: { way },
           on: {
-            click: () => go(filtered(getState(), name, filterOf(getState(), name) === way ? null : way)),
+            click: () => go(withLabelFilter(getState(), name, filterOf(getState(), name) === way ? null : way)),
           },
         },
         way,
@@ -116,7 +115,7 @@ export function makeFilters({ getState, go }) {
     narrow();
   }
 
-  /** Shows the rows that the field asks for: the first ones, all, or those with the typed letters. */
+  /** Shows the first rows, all of them, or those that contain the typed letters. */
   function narrow() {
     const typed = find.value.trim().toLocaleLowerCase();
     let shown = 0;
@@ -136,7 +135,7 @@ export function makeFilters({ getState, go }) {
 
   const visible = () => [...rows.values()].filter((row) => !row.item.hidden);
 
-  /** One button of the list takes part in the order of the Tab key. */
+  /** Makes one button of the list reachable with the Tab key. */
   function rove(chosen) {
     const buttons = visible().flatMap((row) => row.buttons);
     const kept = chosen ?? buttons.find((each) => each.tabIndex === 0) ?? buttons[0];
@@ -180,7 +179,7 @@ export function makeFilters({ getState, go }) {
   };
 }
 
-/** The filters that are on, to be taken off one by one, above the images. */
+/** The active filters above the images, each with a button that removes it. */
 export function activeFilters(state, go) {
   const chip = (way, label) =>
     el(
@@ -192,18 +191,18 @@ export function activeFilters(state, go) {
           class: `chip chip-${way}`,
           type: "button",
           title: "Remove this filter",
-          on: { click: () => go(filtered(state, label, null)) },
+          on: { click: () => go(withLabelFilter(state, label, null)) },
         },
         el("span", { class: "chip-way" }, way),
         el("span", { class: "chip-name" }, label),
-        forReaders("remove this filter"),
+        screenReaderText("remove this filter"),
         icon("close"),
       ),
     );
   const chips = FILTERS.flatMap((way) => state[way].map((label) => chip(way, label)));
   if (state.min_similarity !== null && kindOf(state)) {
     const words = `similarity at least ${state.min_similarity}`;
-    const off = () => go(narrowed(state, { min_similarity: null }));
+    const off = () => go(withChanges(state, { min_similarity: null }));
     chips.push(
       el(
         "li",
@@ -212,7 +211,7 @@ export function activeFilters(state, go) {
           "button",
           { class: "chip", type: "button", title: "Remove this filter", on: { click: off } },
           words,
-          forReaders("remove this filter"),
+          screenReaderText("remove this filter"),
           icon("close"),
         ),
       ),

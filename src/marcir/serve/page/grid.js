@@ -1,5 +1,4 @@
-// The images, and moving over them with the arrow keys. One tile at a time takes part in the order of the
-// Tab key.
+// The images, and moving over them with the arrow keys. The Tab key reaches one tile at a time.
 
 import { byId, el } from "./dom.js";
 import { tile } from "./tile.js";
@@ -17,7 +16,7 @@ const MOVES = {
 export function makeGrid({ hrefOf, onSearch, onMark, onOpen }) {
   const grid = byId("grid");
   let current = 0;
-  let owedFocus = false; // the focus was on a tile that a search has taken away
+  let focusPending = false; // the focus was on a tile that a search has removed
 
   const tiles = () => [...grid.querySelectorAll(".tile")];
 
@@ -58,8 +57,8 @@ export function makeGrid({ hrefOf, onSearch, onMark, onOpen }) {
   return {
     show(hits, { offset, queryLabels }) {
       const had =
-        grid.contains(document.activeElement) || (owedFocus && document.activeElement === byId("results"));
-      owedFocus = false;
+        grid.contains(document.activeElement) || (focusPending && document.activeElement === byId("results"));
+      focusPending = false;
       settle();
       const made = hits.map((hit, at) =>
         tile(hit, {
@@ -75,7 +74,7 @@ export function makeGrid({ hrefOf, onSearch, onMark, onOpen }) {
       setCurrent(0, { focus: had });
     },
 
-    /** Grey tiles for a new question; for the same one with other filters the old hits stay, faded. */
+    /** Grey tiles for a new query; for the same query with other filters the old hits stay, faded. */
     loading(size, fresh) {
       grid.setAttribute("aria-busy", "true");
       if (!fresh && tiles().length) {
@@ -83,7 +82,7 @@ export function makeGrid({ hrefOf, onSearch, onMark, onOpen }) {
         return;
       }
       if (grid.contains(document.activeElement)) {
-        owedFocus = true;
+        focusPending = true;
         byId("results").focus({ preventScroll: true });
       }
       const grey = () =>
@@ -104,7 +103,7 @@ export function makeGrid({ hrefOf, onSearch, onMark, onOpen }) {
       grid.replaceChildren();
     },
 
-    /** Writes on every tile whether it is an example. */
+    /** Shows on every tile whether it is an example. */
     mark(markOf) {
       for (const each of tiles()) {
         const mark = markOf(each.dataset.id);
@@ -115,13 +114,13 @@ export function makeGrid({ hrefOf, onSearch, onMark, onOpen }) {
       }
     },
 
-    /** The focus goes to the first of the images that come next. */
-    awaitFocus() {
-      owedFocus = true;
+    /** Focuses the first image of the next hits. */
+    focusNext() {
+      focusPending = true;
       byId("results").focus({ preventScroll: true });
     },
 
-    /** Focuses the first image in sight. */
+    /** Focuses the first visible image. */
     enter() {
       const head = document.querySelector(".top").getBoundingClientRect().bottom;
       const seen = tiles().findIndex((each) => each.getBoundingClientRect().top >= head);

@@ -1,19 +1,19 @@
 // An open image is an entry of the browser's history, so that Back closes it and does not leave the search.
 
-/** What waits while the history goes back, which takes a moment; null while it rests. */
+/** Functions that wait while the history goes back, which is asynchronous; null otherwise. */
 let waiting = null;
 
 /** Whether an entry is that of an open image. */
 export const isDetail = (entry) => entry?.detail !== undefined;
 
-/** Does something as soon as the history rests. */
-export function atRest(act) {
+/** Calls a function as soon as the history does not move. */
+export function whenHistoryReady(act) {
   if (waiting) waiting.push(act);
   else act();
 }
 
 export function enterDetail(id) {
-  atRest(() => {
+  whenHistoryReady(() => {
     if (isDetail(history.state)) return;
     history.replaceState({ scroll: scrollY }, "");
     history.pushState({ detail: id }, "");
@@ -21,7 +21,7 @@ export function enterDetail(id) {
 }
 
 export function leaveDetail() {
-  atRest(() => {
+  whenHistoryReady(() => {
     if (!isDetail(history.state)) return;
     waiting = [];
     history.back();
@@ -29,10 +29,10 @@ export function leaveDetail() {
 }
 
 /** @returns {boolean} whether it was leaveDetail that moved the history */
-export function cameToRest() {
+export function finishHistoryStep() {
   if (!waiting) return false;
   const acts = waiting;
   waiting = null;
-  for (const act of acts) atRest(act);
+  for (const act of acts) whenHistoryReady(act);
   return true;
 }

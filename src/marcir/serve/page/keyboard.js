@@ -1,4 +1,4 @@
-// Keys that work anywhere on the page, and the table that tells of them.
+// Keyboard shortcuts, and the table that lists them.
 
 import { byId, el, icon } from "./dom.js";
 
@@ -16,7 +16,7 @@ const TABLE = [
   ["?", "these shortcuts"],
 ];
 
-/** Typing into a field is typing; a slider, a button and a link have no letters of their own. */
+/** Whether an element takes letters; sliders, buttons and links do not. */
 const isTyping = (target) => target.matches?.("textarea, select, [contenteditable], input:not([type=range])");
 
 /** @param {Record<string, Function>} acts */

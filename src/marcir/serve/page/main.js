@@ -1,27 +1,27 @@
-// The page: one state (the URL), one refresh that draws everything from it, and the parts that change it.
+// The page: one state (the URL), one function that draws everything from it, and the parts that change it.
 
 import * as api from "./api.js";
 import { byId, drawIcons, el, icon } from "./dom.js";
 import { makeDetail } from "./detail.js";
 import { makeFilters } from "./filters.js";
 import { makeGrid } from "./grid.js";
-import { atRest, cameToRest, enterDetail, isDetail, leaveDetail } from "./history.js";
+import { whenHistoryReady, finishHistoryStep, enterDetail, isDetail, leaveDetail } from "./history.js";
 import { listen } from "./keyboard.js";
-import { makeLabelField } from "./labelfield.js";
-import { announce, busyFor, busyOver, notice, settleNotices } from "./notices.js";
+import { makeLabelField } from "./label-field.js";
+import { announce, showBusy, hideBusy, notice, clearProblemNotices } from "./notices.js";
 import { makeProblem } from "./problem.js";
-import { inWords, makeQuery } from "./query.js";
+import { describeQuery, makeQuery } from "./query.js";
 import { makeSession } from "./session.js";
-import { asking, filterQuery, kindOf, readState, writeState } from "./state.js";
-import { makeThemeSwitch } from "./switch.js";
+import { withQuery, filterQuery, kindOf, readState, writeState } from "./state.js";
+import { makeThemeSwitch } from "./theme-switch.js";
 import { makeToolbar, places } from "./toolbar.js";
 import { makeTray } from "./tray.js";
 import { makeUpload } from "./upload.js";
 import { makeWelcome } from "./welcome.js";
-import { count, counted } from "./words.js";
+import { count, counted } from "./format.js";
 
-/** Faster answers than this are shown without a sign of waiting, so that nothing flickers. */
-const PATIENCE = 150;
+/** Milliseconds before a search shows that it is running: faster ones must not flicker. */
+const LOADING_DELAY = 150;
 
 let state = readState(location.search);
 let archive = null;
@@ -31,19 +31,19 @@ const searches = new api.Newest();
 const counts = new api.Newest();
 
 const getState = () => state;
-const hrefOf = (id) => address(asking(state, { id }));
+const hrefOf = (id) => address(withQuery(state, { id }));
 const address = (next) => `?${writeState(next)}`;
 
 /**
- * Another state: a new entry of the history, except where one control moves on (a slider is one step).
+ * Goes to another state: a new entry of the history, except for repeated changes of one control (a slider).
  * @param {{top?: boolean, sameStep?: string|null}} [options]
  */
-const go = (next, options = {}) => atRest(() => move(next, options));
+const go = (next, options = {}) => whenHistoryReady(() => move(next, options));
 
 function move(next, { top = false, sameStep = null }) {
   const fresh = asks(next) !== asks(state);
   if (address(next) === address(state)) return;
-  const overDetail = isDetail(history.state); // below it this search has an entry already
+  const overDetail = isDetail(history.state); // this search already has an entry below it
   if (!overDetail) history.replaceState({ scroll: scrollY }, "");
   if (overDetail || (sameStep !== null && sameStep === lastStep))
     history.replaceState({}, "", address(next));
@@ -51,20 +51,20 @@ function move(next, { top = false, sameStep = null }) {
   detail.close();
   lastStep = sameStep;
   state = next;
-  settleNotices();
+  clearProblemNotices();
   tray.follow();
   if (top || fresh) scrollTo({ top: 0 });
   refresh({ fresh });
 }
 
-/** What is asked, without filters and pages. */
+/** The query, without filters and pages. */
 const asks = ({ id, vector, like, unlike, label, seed }) =>
   JSON.stringify([id, vector, like, unlike, label, seed]);
 
-const home = () => go(asking({ ...readState(""), limit: state.limit }, {}), { top: true });
-const searchWith = (id) => go(asking(state, { id }), { top: true });
+const home = () => go(withQuery({ ...readState(""), limit: state.limit }, {}), { top: true });
+const searchWith = (id) => go(withQuery(state, { id }), { top: true });
 const searchLabel = (name) =>
-  go(asking(state, { label: [...new Set([...state.label, name])] }), { top: true });
+  go(withQuery(state, { label: [...new Set([...state.label, name])] }), { top: true });
 const otherImages = () => go({ ...state, seed: state.seed + 1 });
 const refreshMarks = () => {
   grid.mark(tray.markOf);
@@ -86,7 +86,7 @@ const grid = makeGrid({ hrefOf, onSearch: searchWith, onMark: tray.mark, onOpen:
 const filters = makeFilters({ getState, go });
 const labelField = makeLabelField({
   onLabel(name) {
-    grid.awaitFocus(); // whoever has typed a label goes on with the arrow keys
+    grid.focusNext(); // so that the arrow keys work after a label was typed
     searchLabel(name);
   },
 });
@@ -99,8 +99,8 @@ const problem = makeProblem({
 });
 const upload = makeUpload({
   getArchive: () => archive,
-  onVector: (vector) => go(asking(state, { vector }), { top: true }),
-  onVectors: (like) => go(asking(state, { like }), { top: true }),
+  onVector: (vector) => go(withQuery(state, { vector }), { top: true }),
+  onVectors: (like) => go(withQuery(state, { like }), { top: true }),
   onWait: waitForUpload,
   onToken: session.ask,
 });
@@ -110,21 +110,21 @@ const welcome = makeWelcome({ onLabel: searchLabel, onChoose: upload.choose });
 async function refresh({ fresh, scroll = null }) {
   const asked = state;
   const signal = searches.next();
-  upload.abandon();
-  document.title = `${inWords(state)} · ${archive.name} · marcir`;
+  upload.cancel();
+  document.title = `${describeQuery(state)} · ${archive.name} · marcir`;
   welcome.show(kindOf(state) === null && archive.images > 0);
   query.show(state, null);
   filters.show(state);
   problem.hide();
   recount();
-  const patience = setTimeout(() => {
+  const timer = setTimeout(() => {
     if (fresh) toolbar.bare(state, "Searching…");
     grid.loading(state.limit, fresh);
-  }, PATIENCE);
+  }, LOADING_DELAY);
   try {
     const answer = await (kindOf(asked)
-      ? api.search(asked, { signal, onBusy: busyFor })
-      : api.sample(asked, { signal, onBusy: busyFor }));
+      ? api.search(asked, { signal, onBusy: showBusy })
+      : api.sample(asked, { signal, onBusy: showBusy }));
     if (signal.aborted) return;
     show(asked, answer);
     if (scroll !== null) scrollTo({ top: scroll });
@@ -132,13 +132,13 @@ async function refresh({ fresh, scroll = null }) {
     if (error.name === "AbortError") return;
     fail(error, () => refresh({ fresh }));
   } finally {
-    clearTimeout(patience);
+    clearTimeout(timer);
   }
 }
 
 function show(asked, answer) {
   const queryLabels = answer.query?.labels ?? [];
-  busyOver();
+  hideBusy();
   query.show(asked, queryLabels);
   toolbar.show(asked, answer, archive);
   detail.setHits(answer.hits, { queryLabels, offset: asked.offset });
@@ -147,7 +147,7 @@ function show(asked, answer) {
   if (answer.hits.length) problem.hide();
   else problem.nothing(asked, archive);
   announce(
-    `${inWords(asked)}: ${kindOf(asked) ? places(asked, answer) : counted(answer.hits.length, "image")}`,
+    `${describeQuery(asked)}: ${kindOf(asked) ? places(asked, answer) : counted(answer.hits.length, "image")}`,
   );
 }
 
@@ -161,7 +161,7 @@ function fail(error, again) {
   problem.failed(error, state);
 }
 
-/** The counts beside the labels follow the filter, and the filter alone. */
+/** Updates the counts beside the labels, which depend on the filter only. */
 async function recount() {
   const wanted = filterQuery(state).toString();
   if (wanted === countedFilter) return;
@@ -172,12 +172,12 @@ async function recount() {
     countedFilter = wanted;
     filters.setCounts(found);
   } catch (error) {
-    // The search asks with the same filter and tells what is wrong; old counts are no harm meanwhile.
+    // The search has the same filter and shows the error; old counts do no harm meanwhile.
     if (error.name !== "AbortError" && error.status !== 401) console.warn(error.message);
   }
 }
 
-/** Old images fade until the answer to an upload is there; returns what ends the waiting. */
+/** Fades the old images until an upload is answered; returns the function that ends the waiting. */
 function waitForUpload(words) {
   const gone = notice(words, { lasting: true });
   grid.loading(state.limit, false);
@@ -214,7 +214,7 @@ async function begin() {
   problem.hide();
   grid.loading(state.limit, true);
   try {
-    archive = await api.archive({ onBusy: busyFor });
+    archive = await api.archive({ onBusy: showBusy });
   } catch (error) {
     fail(error, begin);
     return;
@@ -244,7 +244,7 @@ matchMedia("(min-width: 60rem)").addEventListener("change", () => byId("drawer")
 history.scrollRestoration = "manual"; // the images are not there yet when the browser would scroll
 addEventListener("popstate", (event) => {
   lastStep = null;
-  if (cameToRest()) return;
+  if (finishHistoryStep()) return;
   if (!isDetail(event.state)) detail.close();
   const next = readState(location.search);
   if (address(next) === address(state)) {

@@ -1,11 +1,11 @@
-// Short messages at the edge of the page, and words for screen readers.
+// Short messages at the edge of the page, and texts for screen readers.
 
 import { byId, el, icon } from "./dom.js";
 
 const SECONDS = 8;
 let busy = null;
 
-/** Says something to screen readers alone. */
+/** A text for screen readers only. */
 export function announce(text) {
   byId("live").textContent = text;
 }
@@ -33,8 +33,8 @@ export function notice(text, { problem = false, action, act, lasting = problem }
   return gone;
 }
 
-/** The service asks to wait: one message, however many requests wait. */
-export function busyFor(seconds) {
+/** Shows that the service is busy: one message, however many requests wait. */
+export function showBusy(seconds) {
   busy?.();
   const text = `The service is busy. Trying again in ${seconds === 1 ? "a second" : `${seconds} seconds`}.`;
   const gone = notice(text, { lasting: true });
@@ -42,13 +42,13 @@ export function busyFor(seconds) {
   busy = () => (clearTimeout(timer), gone());
 }
 
-/** The service has answered. */
-export function busyOver() {
+/** Removes the message of a busy service. */
+export function hideBusy() {
   busy?.();
   busy = null;
 }
 
-/** Takes messages of problems away: something newer is asked. */
-export function settleNotices() {
+/** Removes the messages of problems, before a new search. */
+export function clearProblemNotices() {
   for (const shown of byId("notices").querySelectorAll(".notice-problem")) shown.remove();
 }

@@ -1,16 +1,15 @@
-// What stands where the images would be when there are none: nothing found, or something went wrong; and a
-// way on.
+// The message in place of the images where there are none: nothing found, or an error; with what can be done.
 
 import { byId, el, icon } from "./dom.js";
-import { hasFilter, kindOf, narrowed, withoutFilter } from "./state.js";
+import { hasFilter, kindOf, withChanges, withoutFilter } from "./state.js";
 
 /** @param {{go: Function, onAgain: () => void, onHome: () => void}} acts */
 export function makeProblem({ go, onAgain, onHome }) {
   const place = byId("problem");
-  const way = (words, act, primary = false) =>
+  const button = (words, act, primary = false) =>
     el("button", { class: primary ? "button primary" : "button", type: "button", on: { click: act } }, words);
 
-  function show(sign, heading, text, ways, alarming = false) {
+  function show(sign, heading, text, buttons, alarming = false) {
     place.hidden = false;
     if (alarming) place.setAttribute("role", "alert");
     else place.removeAttribute("role");
@@ -18,7 +17,7 @@ export function makeProblem({ go, onAgain, onHome }) {
       icon(sign),
       el("h2", {}, heading),
       el("p", {}, text),
-      el("div", { class: "problem-acts" }, ...ways.filter(Boolean)),
+      el("div", { class: "problem-acts" }, ...buttons.filter(Boolean)),
     );
   }
 
@@ -34,7 +33,7 @@ export function makeProblem({ go, onAgain, onHome }) {
           "image",
           "This archive has no images yet",
           "marcir index puts a folder of images into it. Then load this page again.",
-          [way("Look again", onAgain)],
+          [button("Look again", onAgain)],
         );
       const threshold = state.min_similarity !== null && kindOf(state) !== null;
       const why =
@@ -48,22 +47,22 @@ export function makeProblem({ go, onAgain, onHome }) {
                 ? "The hits end before this page."
                 : "There is no other image to compare with.";
       return show("search", "Nothing found", why, [
-        state.offset > 0 && way("First page", () => go({ ...state, offset: 0 }), true),
-        threshold && way("Without the threshold", () => go(narrowed(state, { min_similarity: null }))),
-        hasFilter(state) && way("Without the label filter", () => go(withoutFilter(state))),
-        kindOf(state) !== null && way("New search", onHome),
+        state.offset > 0 && button("First page", () => go({ ...state, offset: 0 }), true),
+        threshold && button("Without the threshold", () => go(withChanges(state, { min_similarity: null }))),
+        hasFilter(state) && button("Without the label filter", () => go(withoutFilter(state))),
+        kindOf(state) !== null && button("New search", onHome),
       ]);
     },
 
     failed(error, state) {
-      // Asking the same again would not help.
-      const ours = error.status >= 400 && error.status < 500 && error.status !== 408;
+      // The same request would fail again.
+      const refused = error.status >= 400 && error.status < 500 && error.status !== 408;
       const heading =
         error.status === 0
           ? "No answer"
           : error.status === 404
             ? "Not in the archive"
-            : ours
+            : refused
               ? "This cannot be searched"
               : "The service has a problem";
       show(
@@ -71,9 +70,9 @@ export function makeProblem({ go, onAgain, onHome }) {
         heading,
         error.message,
         [
-          (!ours || kindOf(state) === null) && way("Try again", onAgain, true),
-          ours && hasFilter(state) && way("Without the label filter", () => go(withoutFilter(state))),
-          kindOf(state) !== null && way("New search", onHome, ours),
+          (!refused || kindOf(state) === null) && button("Try again", onAgain, true),
+          refused && hasFilter(state) && button("Without the label filter", () => go(withoutFilter(state))),
+          kindOf(state) !== null && button("New search", onHome, refused),
         ],
         true,
       );

@@ -1,18 +1,18 @@
-// What is searched: the image, the examples or the labels, above what was found.
+// The query above the hits: the image, the examples or the labels.
 
 import { byId, el, icon } from "./dom.js";
-import { pictured, thumbnail } from "./pictures.js";
-import { asking, examplesOf, kindOf } from "./state.js";
-import { counted } from "./words.js";
+import { describeReference, thumbnail } from "./query-images.js";
+import { withQuery, examplesOf, kindOf } from "./state.js";
+import { counted } from "./format.js";
 
 const LABELS_SHOWN = 10;
 
-/** @returns {string} the search in words, for the title of the page */
-export function inWords(state) {
+/** @returns {string} a description of the search, for the title of the page */
+export function describeQuery(state) {
   switch (kindOf(state)) {
     case "id":
     case "vector":
-      return `Images like ${pictured(examplesOf(state).like[0]).name}`;
+      return `Images like ${describeReference(examplesOf(state).like[0]).name}`;
     case "examples": {
       const unlike = state.unlike.length ? `, unlike ${state.unlike.length}` : "";
       return `Images like ${counted(state.like.length, "example")}${unlike}`;
@@ -29,7 +29,7 @@ export function makeQuery({ go, onOpen }) {
   const place = byId("query");
 
   function picture(ref, sign) {
-    const { id, name, source } = pictured(ref);
+    const { id, name, source } = describeReference(ref);
     const content = [thumbnail(source), sign && el("span", { class: `sign sign-${sign}` }, icon(sign))];
     if (id === null) return el("span", { class: "query-picture", title: name }, ...content);
     const about = {
@@ -58,8 +58,8 @@ export function makeQuery({ go, onOpen }) {
         {
           class: "remove",
           type: "button",
-          "aria-label": `Remove ${pictured(ref).name}`,
-          on: { click: () => go(asking(state, next)) },
+          "aria-label": `Remove ${describeReference(ref).name}`,
+          on: { click: () => go(withQuery(state, next)) },
         },
         icon("close"),
       ),
@@ -74,7 +74,7 @@ export function makeQuery({ go, onOpen }) {
         class: "chip",
         type: "button",
         "aria-label": `Remove label ${label}`,
-        on: { click: () => go(asking(state, { label: rest })) },
+        on: { click: () => go(withQuery(state, { label: rest })) },
       },
       el("span", { class: "chip-name" }, label),
       icon("close"),
@@ -95,12 +95,12 @@ export function makeQuery({ go, onOpen }) {
 
   function words(state, labels) {
     const kind = kindOf(state);
-    const heading = el("h1", { class: "query-name", title: state.id }, inWords(state));
+    const heading = el("h1", { class: "query-name", title: state.id }, describeQuery(state));
     if (kind === "labels") {
       const hint =
         state.label.length > 1
-          ? "Near the centre of the images that carry all of these labels:"
-          : "Near the centre of the images that carry this label:";
+          ? "Near the mean of the images that have all of these labels:"
+          : "Near the mean of the images that have this label:";
       return [
         heading,
         el("p", { class: "muted small" }, hint),
@@ -129,7 +129,7 @@ export function makeQuery({ go, onOpen }) {
       if (place.hidden) return place.replaceChildren();
       const back = el(
         "button",
-        { class: "button quiet query-clear", type: "button", on: { click: () => go(asking(state, {})) } },
+        { class: "button quiet query-clear", type: "button", on: { click: () => go(withQuery(state, {})) } },
         icon("close"),
         "New search",
       );

@@ -1,5 +1,4 @@
-// The token that a closed service asks for. It is sent once; from then on a cookie that scripts cannot read
-// speaks for us.
+// The token of a service that needs one. It is sent once, in exchange for a cookie that scripts cannot read.
 
 import * as api from "./api.js";
 import { byId, el, icon } from "./dom.js";
@@ -9,7 +8,7 @@ export function makeSession() {
   const dialog = /** @type {HTMLDialogElement} */ (byId("session"));
   let waiting = [];
 
-  // Esc would leave a page that can show nothing.
+  // After Esc the page would be empty.
   dialog.addEventListener("cancel", (event) => event.preventDefault());
 
   function ask(then) {

@@ -1,5 +1,4 @@
-// The search as the page's URL holds it: the same names and values as GET /api/search, so that an address
-// can be shared.
+// The search in the URL of the page: the same names and values as GET /api/search, so that it can be shared.
 
 /**
  * @typedef {object} State
@@ -18,9 +17,9 @@
  */
 
 export const FILTERS = ["any", "all", "none"];
-const WAYS = ["id", "vector", "like", "unlike", "label"];
+const QUERY_PARAMETERS = ["id", "vector", "like", "unlike", "label"];
 export const PAGE = 24;
-export const LARGEST_PAGE = 200;
+export const MAX_PAGE = 200;
 
 /** @returns {State} */
 export function readState(search) {
@@ -37,7 +36,7 @@ export function readState(search) {
     none: several("none"),
     min_similarity: number(given.get("min_similarity")),
     offset: Math.max(0, Math.trunc(number(given.get("offset")) ?? 0)),
-    limit: Math.min(LARGEST_PAGE, Math.max(1, Math.trunc(number(given.get("limit")) ?? PAGE))),
+    limit: Math.min(MAX_PAGE, Math.max(1, Math.trunc(number(given.get("limit")) ?? PAGE))),
     seed: Math.max(0, Math.trunc(number(given.get("seed")) ?? 0)),
   };
 }
@@ -47,9 +46,9 @@ function number(text) {
   return Number.isFinite(read) ? read : null;
 }
 
-/** The query string of the page; what is as always is left out. */
+/** The query string of the page, without default values. */
 export function writeState(state) {
-  const query = asked(state);
+  const query = queryParameters(state);
   for (const [name, value] of filterQuery(state)) query.append(name, value);
   if (state.min_similarity !== null && kindOf(state))
     query.append("min_similarity", String(state.min_similarity));
@@ -59,14 +58,14 @@ export function writeState(state) {
   return query;
 }
 
-/** What GET /api/search is asked. */
+/** The parameters of GET /api/search. */
 export function searchQuery(state) {
   const query = writeState(state);
   query.set("limit", String(state.limit));
   return query;
 }
 
-/** What GET /api/sample is asked. */
+/** The parameters of GET /api/sample. */
 export function sampleQuery(state) {
   const query = filterQuery(state);
   query.set("seed", String(state.seed));
@@ -74,22 +73,22 @@ export function sampleQuery(state) {
   return query;
 }
 
-/** What GET /api/labels is asked. */
+/** The parameters of GET /api/labels. */
 export function filterQuery(state) {
   const query = new URLSearchParams();
   for (const name of FILTERS) for (const label of state[name]) query.append(name, label);
   return query;
 }
 
-function asked(state) {
+function queryParameters(state) {
   const query = new URLSearchParams();
-  for (const name of WAYS) {
+  for (const name of QUERY_PARAMETERS) {
     for (const value of [state[name] ?? []].flat()) query.append(name, value);
   }
   return query;
 }
 
-/** @returns {"id"|"vector"|"examples"|"labels"|null} how the state asks; null for a look at the archive */
+/** @returns {"id"|"vector"|"examples"|"labels"|null} the kind of query; null without one */
 export function kindOf(state) {
   if (state.id !== null) return "id";
   if (state.vector !== null) return "vector";
@@ -97,29 +96,29 @@ export function kindOf(state) {
   return state.label.length ? "labels" : null;
 }
 
-/** Another question: filters and threshold stay, the page is the first again. */
-export function asking(state, way) {
+/** Another query, at its first page; filters and threshold stay. */
+export function withQuery(state, query) {
   const nothing = { id: null, vector: null, like: [], unlike: [], label: [] };
-  return { ...state, ...nothing, offset: 0, ...way };
+  return { ...state, ...nothing, offset: 0, ...query };
 }
 
-/** The same question about other images. */
-export const narrowed = (state, changes) => ({ ...state, offset: 0, ...changes });
+/** The same query with other filters, at its first page. */
+export const withChanges = (state, changes) => ({ ...state, offset: 0, ...changes });
 
 /** The state with a label in one of the filters, or in none of them; a label can be in one at a time. */
-export function filtered(state, label, where) {
+export function withLabelFilter(state, label, where) {
   const lists = FILTERS.map((name) => {
     const others = state[name].filter((each) => each !== label);
     return [name, name === where ? [...others, label] : others];
   });
-  return narrowed(state, Object.fromEntries(lists));
+  return withChanges(state, Object.fromEntries(lists));
 }
 
 /** @returns {"any"|"all"|"none"|null} */
 export const filterOf = (state, label) => FILTERS.find((name) => state[name].includes(label)) ?? null;
 
 export const hasFilter = (state) => FILTERS.some((name) => state[name].length > 0);
-export const withoutFilter = (state) => narrowed(state, { any: [], all: [], none: [] });
+export const withoutFilter = (state) => withChanges(state, { any: [], all: [], none: [] });
 
 /** The examples that a search starts from when the first hit is marked: the query itself is one of them. */
 export function examplesOf(state) {

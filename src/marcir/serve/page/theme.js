@@ -1,10 +1,10 @@
-// Runs before anything is drawn, so that a dark page never flashes white. Not a module for that reason.
+// Runs before anything is drawn, so that a dark page does not flash white: therefore not a module.
 (() => {
   const chosen = (() => {
     try {
       return localStorage.getItem("marcir:theme");
     } catch {
-      return null; // storage is switched off: the system's choice holds
+      return null; // storage is disabled: the system decides
     }
   })();
   if (chosen === "light" || chosen === "dark") document.documentElement.dataset.theme = chosen;

@@ -1,7 +1,7 @@
-// How similar a hit must be.
+// The minimum similarity of hits.
 
 import { el } from "./dom.js";
-import { kindOf, narrowed } from "./state.js";
+import { kindOf, withChanges } from "./state.js";
 
 /** The slider for min_similarity. */
 export function makeThreshold({ getState, go }) {
@@ -24,9 +24,9 @@ export function makeThreshold({ getState, go }) {
     const value = Number(slider.value);
     write(value);
     clearTimeout(timer);
-    // While the slider moves, only where it comes to rest is asked.
+    // Searches when the slider stops.
     timer = setTimeout(
-      () => go(narrowed(getState(), { min_similarity: value || null }), { sameStep: "threshold" }),
+      () => go(withChanges(getState(), { min_similarity: value || null }), { sameStep: "threshold" }),
       200,
     );
   });
@@ -46,7 +46,7 @@ export function makeThreshold({ getState, go }) {
     element,
     show(state) {
       const value = state.min_similarity ?? 0;
-      element.hidden = kindOf(state) === null; // nothing is similar to no question
+      element.hidden = kindOf(state) === null; // there is no similarity without a query
       slider.value = String(value);
       write(value);
     },

@@ -1,16 +1,15 @@
-// One image of the grid: how near it is, which labels it shares with the query, and what can be done with
-// it.
+// One image of the grid: similarity, labels that it shares with the query, and buttons.
 
 import { thumbnailUrl } from "./api.js";
-import { el, forReaders, icon } from "./dom.js";
-import { thumbnail } from "./pictures.js";
-import { shortName, similarity } from "./words.js";
+import { el, screenReaderText, icon } from "./dom.js";
+import { thumbnail } from "./query-images.js";
+import { shortName, similarity } from "./format.js";
 
 const LABELS_SHOWN = 5;
 const AGREEMENTS = { all: "full", some: "half", none: "empty" };
 
 /**
- * How the labels of a hit agree with those of the query: it carries all of them, some, or none.
+ * How the labels of a hit agree with those of the query: it has all of them, some, or none.
  * @returns {{level: "all"|"some"|"none", words: string}|null} null where the query has no labels
  */
 export function agreementOf(hit, queryLabels) {
@@ -22,7 +21,7 @@ export function agreementOf(hit, queryLabels) {
   return { level: "some", words: `${shared} of ${queryLabels.length} labels` };
 }
 
-/** The sign and the words of an agreement; the frame says the same by its line. */
+/** Icon and text of an agreement; the style of the frame shows the same. */
 export function agreementBadge({ level, words }) {
   return el("span", { class: `agreement agreement-${level}` }, icon(AGREEMENTS[level]), words);
 }
@@ -34,13 +33,13 @@ export function similarityBar(value) {
   return el(
     "span",
     { class: "similarity" },
-    forReaders("similarity "),
+    screenReaderText("similarity "),
     el("span", { class: "number" }, similarity(value)),
     el("span", { class: "bar", "aria-hidden": "true" }, fill),
   );
 }
 
-/** Labels, those that the query has too first and marked. */
+/** Labels; those that the query has, too, come first and are marked. */
 export function labelList(hit, most = Infinity) {
   const shared = new Set(hit.shared);
   const ordered = [...hit.labels].sort((a, b) => shared.has(b) - shared.has(a));
@@ -48,7 +47,7 @@ export function labelList(hit, most = Infinity) {
     .slice(0, most)
     .map((label) =>
       shared.has(label)
-        ? el("li", { class: "shared" }, icon("check"), el("span", {}, label), forReaders(" (shared)"))
+        ? el("li", { class: "shared" }, icon("check"), el("span", {}, label), screenReaderText(" (shared)"))
         : el("li", {}, el("span", {}, label)),
     );
   const more = ordered.length - items.length;

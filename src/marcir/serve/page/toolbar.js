@@ -3,13 +3,13 @@
 import { activeFilters } from "./filters.js";
 import { byId, el, icon } from "./dom.js";
 import { exportMenu } from "./exports.js";
-import { hasFilter, kindOf, narrowed } from "./state.js";
+import { hasFilter, kindOf, withChanges } from "./state.js";
 import { agreementBadge } from "./tile.js";
-import { count, counted } from "./words.js";
+import { count, counted } from "./format.js";
 
 const SHARES_SHOWN = 6;
 
-/** "1-24 of 2,099"; with a threshold nobody has counted how many there are until the last page. */
+/** "1-24 of 2,099"; with a threshold the total is known on the last page only. */
 export function places(state, answer) {
   const first = state.offset + 1;
   const last = state.offset + answer.hits.length;
@@ -118,7 +118,7 @@ export function makeToolbar({ go, onFilters, onOther }) {
       showBar(state, answer, archive);
       showPager(state, answer, archive);
     },
-    /** While a search runs or has failed: the filters must stay within reach. */
+    /** While a search runs or after it has failed: only the filters. */
     bare(state, words) {
       pager.hidden = true;
       const filters = el(
@@ -146,7 +146,7 @@ export function makeToolbar({ go, onFilters, onOther }) {
   };
 }
 
-/** Which labels the hits of this page carry. */
+/** The share of the hits of this page that have each label. */
 function shares(all) {
   const names = Object.keys(all).sort((a, b) => all[b] - all[a] || a.localeCompare(b));
   if (!names.length) return null;

@@ -1,11 +1,11 @@
-// The examples that are being gathered for the next search, in a dock at the lower edge. Nothing is in the
-// draft until something is marked; then it starts from the images of the running search, so that "less like
-// this" alone already means: like the query, but not like this.
+// The examples for the next search, at the lower edge of the page. The draft is empty until an image is marked;
+// then it starts with the images of the current search, so that "less like this" alone means: like the query,
+// but not like this.
 
 import { byId, el, icon } from "./dom.js";
 import { announce, notice } from "./notices.js";
-import { idRef, pictured, thumbnail } from "./pictures.js";
-import { asking, examplesOf } from "./state.js";
+import { idRef, describeReference, thumbnail } from "./query-images.js";
+import { withQuery, examplesOf } from "./state.js";
 
 const same = (a, b) =>
   ["like", "unlike"].every(
@@ -48,11 +48,11 @@ export function makeTray({ getState, go, onChange }) {
     if (!draft?.like.length) return;
     const { like, unlike } = draft;
     draft = null;
-    // One example and nothing against it is a plain search with that image.
+    // One example without counter-examples is a search with that image.
     const alone = like.length === 1 && unlike.length === 0;
     const id = alone && like[0].startsWith("id:") ? like[0].slice(3) : null;
     const vector = alone && like[0].startsWith("vector:") ? like[0].slice(7) : null;
-    go(asking(getState(), alone ? { id, vector } : { like, unlike }), { top: true });
+    go(withQuery(getState(), alone ? { id, vector } : { like, unlike }), { top: true });
   }
 
   function clear() {
@@ -63,12 +63,12 @@ export function makeTray({ getState, go, onChange }) {
   }
 
   function item(ref, way) {
-    const { name } = pictured(ref);
+    const { name } = describeReference(ref);
     const off = () => set({ ...draft, [way]: draft[way].filter((each) => each !== ref) });
     return el(
       "li",
       { title: ref.startsWith("id:") ? ref.slice(3) : name },
-      thumbnail(pictured(ref).source),
+      thumbnail(describeReference(ref).source),
       el(
         "button",
         { class: "remove", type: "button", "aria-label": `Remove ${name}`, on: { click: off } },
@@ -128,7 +128,7 @@ export function makeTray({ getState, go, onChange }) {
     clear,
     markOf: (id) => markOfRef(idRef(id)),
     isOpen: () => draft !== null,
-    /** Another search has begun: a draft that is now what is searched is none any more. */
+    /** After a new search: a draft that equals it is cleared. */
     follow: () => set(draft),
   };
 }

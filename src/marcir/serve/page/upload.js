@@ -1,13 +1,12 @@
-// Images from outside: chosen, dropped anywhere, or pasted. One is a search, several are examples of one
-// search.
+// Images of the user: chosen, dropped anywhere, or pasted. One is a search, several are examples of one search.
 
 import * as api from "./api.js";
 import { byId } from "./dom.js";
-import { busyFor, notice, settleNotices } from "./notices.js";
-import { remember, vectorRef } from "./pictures.js";
-import { bytes, counted } from "./words.js";
+import { showBusy, notice, clearProblemNotices } from "./notices.js";
+import { remember, vectorRef } from "./query-images.js";
+import { bytes, counted } from "./format.js";
 
-const MOST_AT_ONCE = 10;
+const MAX_FILES = 10;
 const REFUSED = [413, 415, 422]; // the same image would be refused again
 
 /**
@@ -16,7 +15,7 @@ const REFUSED = [413, 415, 422]; // the same image would be refused again
  */
 export function makeUpload({ getArchive, onVector, onVectors, onWait, onToken }) {
   const input = /** @type {HTMLInputElement} */ (byId("file"));
-  const curtain = byId("drop");
+  const overlay = byId("drop");
   const newest = new api.Newest();
   const choose = () => input.click();
 
@@ -35,18 +34,19 @@ export function makeUpload({ getArchive, onVector, onVectors, onWait, onToken })
     }
   });
 
-  // dragenter and dragleave come for every element on the way; the curtain is up while more were entered than left.
+  // dragenter and dragleave come for every element below the pointer; the overlay is shown while more were entered
+  // than left.
   let depth = 0;
   const carriesFiles = (event) => event.dataTransfer?.types.includes("Files");
-  const lower = () => {
+  const hideOverlay = () => {
     depth = 0;
-    curtain.hidden = true;
+    overlay.hidden = true;
   };
   document.addEventListener("dragenter", (event) => {
     if (!carriesFiles(event)) return;
     event.preventDefault();
     depth += 1;
-    curtain.hidden = false;
+    overlay.hidden = false;
   });
   document.addEventListener("dragover", (event) => {
     if (!carriesFiles(event)) return;
@@ -54,38 +54,38 @@ export function makeUpload({ getArchive, onVector, onVectors, onWait, onToken })
     event.dataTransfer.dropEffect = "copy";
   });
   document.addEventListener("dragleave", (event) => {
-    if (carriesFiles(event) && --depth <= 0) lower();
+    if (carriesFiles(event) && --depth <= 0) hideOverlay();
   });
   document.addEventListener("drop", (event) => {
-    lower();
+    hideOverlay();
     if (!carriesFiles(event)) return;
     event.preventDefault();
     search([...event.dataTransfer.files]);
   });
 
-  // Not a name alone at the beginning of a sentence: its first letter would be shown as a capital.
-  const titled = (file) => (file.name ? `The file ${file.name}` : "The image");
+  // Not the name alone at the beginning of a sentence: its first letter would become a capital.
+  const nameOf = (file) => (file.name ? `The file ${file.name}` : "The image");
 
-  /** What speaks against sending these files, before a byte of them has travelled. */
-  function refusal(files) {
+  /** Why these files cannot be sent; null where they can. */
+  function problemOf(files) {
     const limit = getArchive()?.max_upload_bytes ?? Infinity;
     const large = files.find((file) => file.size > limit);
     if (large)
       return (
-        `${titled(large)} has ${bytes(large.size)}, and this service takes up to ${bytes(limit)}. ` +
+        `${nameOf(large)} has ${bytes(large.size)}, and this service takes up to ${bytes(limit)}. ` +
         "Choose a smaller version of it."
       );
     const empty = files.find((file) => file.size === 0);
-    if (empty) return `${titled(empty)} is empty or a folder. Choose an image file.`;
-    return files.length > MOST_AT_ONCE
-      ? `${counted(files.length, "image")} are too many for one search. Choose up to ${MOST_AT_ONCE}.`
+    if (empty) return `${nameOf(empty)} is empty or a folder. Choose an image file.`;
+    return files.length > MAX_FILES
+      ? `${counted(files.length, "image")} are too many for one search. Choose up to ${MAX_FILES}.`
       : null;
   }
 
   async function search(files) {
     if (!files.length) return;
-    settleNotices();
-    const problem = refusal(files);
+    clearProblemNotices();
+    const problem = problemOf(files);
     if (problem) {
       notice(problem, { problem: true });
       return;
@@ -96,21 +96,21 @@ export function makeUpload({ getArchive, onVector, onVectors, onWait, onToken })
     );
     try {
       const vectors = [];
-      const leftOut = [];
+      const skipped = [];
       for (const file of files) {
         try {
-          const { vector, thumbnail } = await api.embed(file, { signal, onBusy: busyFor });
+          const { vector, thumbnail } = await api.embed(file, { signal, onBusy: showBusy });
           remember(vector, { thumbnail, name: file.name || "your image" });
           vectors.push(vector);
         } catch (error) {
           if (files.length === 1 || !REFUSED.includes(error.status)) throw error;
-          leftOut.push(`${titled(file)} was left out: ${error.message.replace(/^the upload:? /, "")}`);
+          skipped.push(`${nameOf(file)} was left out: ${error.message.replace(/^the upload:? /, "")}`);
         }
       }
       if (vectors.length === 1) onVector(vectors[0]);
       else if (vectors.length) onVectors([...new Set(vectors)].map(vectorRef));
-      // After the search has begun, which takes older messages away.
-      for (const text of leftOut) notice(text, { problem: true, action: "Choose another", act: choose });
+      // After the start of the search, which removes older messages.
+      for (const text of skipped) notice(text, { problem: true, action: "Choose another", act: choose });
     } catch (error) {
       if (error.name === "AbortError") return;
       if (error.status === 401) onToken(() => search(files));
@@ -122,5 +122,5 @@ export function makeUpload({ getArchive, onVector, onVectors, onWait, onToken })
     }
   }
 
-  return { choose, abandon: () => newest.next() };
+  return { choose, cancel: () => newest.next() };
 }

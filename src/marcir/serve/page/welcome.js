@@ -1,7 +1,7 @@
-// The first look: what this is, how to ask, and labels to start from.
+// The start of the page: what the archive is, how to search it, and its most common labels.
 
 import { byId, el, icon } from "./dom.js";
-import { bytes, count, counted } from "./words.js";
+import { bytes, count, counted } from "./format.js";
 
 const LABELS_SHOWN = 18;
 

@@ -1,26 +1,25 @@
-// What is shown for the images of a query. An uploaded one exists in the URL only as its vector, so its
-// thumbnail is remembered here for as long as the tab lives; whoever opens a shared address sees a
-// placeholder.
+// Names and thumbnails of the images of a query. The URL has only the vector of an uploaded image, so its
+// thumbnail is kept here until the tab is closed; for others, a shared URL shows a placeholder.
 
 import { thumbnailUrl } from "./api.js";
 import { el, icon } from "./dom.js";
-import { shortName } from "./words.js";
+import { shortName } from "./format.js";
 
 const PREFIX = "marcir:picture:";
-const held = new Map();
+const uploaded = new Map();
 
 /** @param {{thumbnail: string, name: string}} picture */
 export function remember(vector, picture) {
-  held.set(vector, picture);
+  uploaded.set(vector, picture);
   try {
     sessionStorage.setItem(PREFIX + vector, JSON.stringify(picture));
   } catch {
-    // storage is full or switched off: the thumbnail lives until the page is loaded again
+    // storage is full or disabled: the thumbnail is kept until the page is reloaded
   }
 }
 
-function recalled(vector) {
-  if (held.has(vector)) return held.get(vector);
+function storedThumbnail(vector) {
+  if (uploaded.has(vector)) return uploaded.get(vector);
   try {
     return JSON.parse(sessionStorage.getItem(PREFIX + vector) ?? "null");
   } catch {
@@ -31,19 +30,19 @@ function recalled(vector) {
 export const idRef = (id) => `id:${id}`;
 export const vectorRef = (vector) => `vector:${vector}`;
 
-/** @returns {{id: string|null, name: string, source: string|null}} what a reference stands for */
-export function pictured(ref) {
+/** @returns {{id: string|null, name: string, source: string|null}} the image of a reference */
+export function describeReference(ref) {
   if (ref.startsWith("id:")) {
     const id = ref.slice(3);
     return { id, name: shortName(id), source: thumbnailUrl(id) };
   }
-  const known = recalled(ref.replace(/^vector:/, ""));
+  const known = storedThumbnail(ref.replace(/^vector:/, ""));
   if (!known?.thumbnail?.startsWith?.("data:image/"))
     return { id: null, name: "an uploaded image", source: null };
   return { id: null, name: String(known.name), source: known.thumbnail };
 }
 
-/** An image that says so where it cannot be shown. */
+/** An image, or a placeholder where it cannot be shown. */
 export function thumbnail(source, about = {}) {
   if (source === null) return el("span", { class: "no-picture" }, icon("image"));
   const made = el("img", { src: source, alt: "", draggable: "false", decoding: "async", ...about });

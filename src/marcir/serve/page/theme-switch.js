@@ -1,4 +1,4 @@
-// Light, dark, or as the system has it.
+// The switch for the theme: light, dark, or as the system.
 
 import { byId, icon } from "./dom.js";
 
@@ -24,7 +24,7 @@ export function makeThemeSwitch() {
       if (next === "auto") localStorage.removeItem("marcir:theme");
       else localStorage.setItem("marcir:theme", next);
     } catch {
-      // storage is switched off: the choice holds until the page is loaded again
+      // storage is disabled: the choice is kept until the page is reloaded
     }
     write();
   });

@@ -1,37 +1,42 @@
-"""Exports: metadata as columns and properties of their own."""
+"""Hits as JSON, CSV and GeoJSON; metadata as columns and properties of their own."""
 
 import csv
+import datetime
 import io
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from marcir.serve.exports import as_csv, as_geojson
+from marcir.errors import StoreError
+from marcir.search.hits import COLUMNS, Hit, as_csv, as_geojson, metadata_names
 
 
-def hit(name: str, **metadata: Any) -> dict[str, Any]:
-    return {
-        "id": name,
-        "similarity": 0.5,
-        "labels": ["tree", "grass"],
-        "width": 64,
-        "height": 32,
-        "bbox": (1.0, 2.0, 3.0, 4.0),
-        "date": "2024-05-31",
-        "metadata": metadata,
-    }
+def hit(name: str, **metadata: Any) -> Hit:
+    return Hit(
+        name,
+        0.5,
+        ("tree", "grass"),
+        (),
+        None,
+        64,
+        32,
+        (1.0, 2.0, 3.0, 4.0),
+        datetime.date(2024, 5, 31),
+        metadata,
+    )
 
 
-def rows(*hits: dict[str, Any]) -> list[dict[str, str]]:
+def rows(*hits: Hit) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(as_csv(list(hits)).decode("utf-8-sig"), newline="")))
 
 
-def properties(*hits: dict[str, Any]) -> list[dict[str, Any]]:
+def properties(*hits: Hit) -> list[dict[str, Any]]:
     return [feature["properties"] for feature in json.loads(as_geojson(list(hits)))["features"]]
 
 
-OWN = ["id", "similarity", "labels", "width", "height", "west", "south", "east", "north", "date"]
+OWN = list(COLUMNS)
 
 
 def test_metadata_are_columns_after_our_own_and_empty_where_an_image_has_none() -> None:
@@ -73,3 +78,24 @@ def test_metadata_run_nothing_in_a_spreadsheet_and_numbers_stay_numbers() -> Non
     )
     assert row["'=cmd|x"] == "'=1+1"
     assert (row["height above sea"], row["slope"], row["range"]) == ("-12.5", "+3e-2", "'-1-2")
+
+
+def test_names_of_our_own_columns_are_prefixed_in_exports() -> None:
+    assert metadata_names([hit("a", sensor="S2", width="9")]) == {
+        "sensor": "sensor",
+        "width": "metadata.width",
+    }
+
+
+def test_every_format_has_the_same_values() -> None:
+    one = hit("a", sensor="S2")
+    (row,), (found,), json_ = rows(one), properties(one), one.as_json()
+    assert (row["id"], row["date"], row["labels"]) == ("a", "2024-05-31", "tree;grass")
+    for name in ("id", "similarity", "labels", "date"):
+        assert found[name] == json_[name]
+    assert json.loads(json.dumps(json_))["bbox"] == [1, 2, 3, 4]
+
+
+def test_hits_without_boxes_are_no_map() -> None:
+    with pytest.raises(StoreError, match="no hit of this page has a bounding box"):
+        as_geojson([replace(hit("a"), bbox=None)])

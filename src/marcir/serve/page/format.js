@@ -1,4 +1,4 @@
-// How numbers and names are written.
+// Formats numbers and names.
 
 const whole = new Intl.NumberFormat("en");
 
@@ -14,7 +14,7 @@ export const shortName = (id) => id.split("/").filter(Boolean).at(-1) ?? id;
 /** 0.93149 -> "0.931" */
 export const similarity = (number) => number.toFixed(3);
 
-/** 20971520 -> "20 MB", the way the service counts its limit */
+/** 20971520 -> "20 MB", in the units of the limits of the service */
 export function bytes(number) {
   const units = ["bytes", "kB", "MB", "GB"];
   let unit = 0;
@@ -25,7 +25,7 @@ export function bytes(number) {
   return `${number >= 10 || unit === 0 ? Math.round(number) : number.toFixed(1)} ${units[unit]}`;
 }
 
-/** How large a box of degrees is on the ground; west may be larger than east, across the date line. */
+/** Size of a box of degrees on the ground; west may be larger than east, across the date line. */
 export function groundSize([west, south, east, north]) {
   const degree = 111_320;
   const middle = ((south + north) / 2) * (Math.PI / 180);

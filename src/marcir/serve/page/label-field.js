@@ -1,10 +1,9 @@
-// The field in the head of the page: type a few letters of a label, choose it, and the search is for that
-// label.
+// The search field for labels at the top of the page.
 
 import { byId, el } from "./dom.js";
-import { count } from "./words.js";
+import { count } from "./format.js";
 
-const MOST = 10;
+const MAX_OPTIONS = 10;
 
 /** @param {{onLabel: (name: string) => void}} acts */
 export function makeLabelField({ onLabel }) {
@@ -21,7 +20,7 @@ export function makeLabelField({ onLabel }) {
     // What begins with the letters comes first; within that the order by count stays.
     found = [...found.filter(({ name }) => begins(name)), ...found.filter(({ name }) => !begins(name))].slice(
       0,
-      MOST,
+      MAX_OPTIONS,
     );
     active = typed && found.length ? 0 : -1;
     draw();

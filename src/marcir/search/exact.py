@@ -1,0 +1,134 @@
+"""Exact search: all vectors in one matrix, in memory."""
+# ruff: noqa: D102  (documented in `Snapshot`)
+
+from bisect import bisect_left
+from collections.abc import Sequence
+
+import numpy as np
+
+from marcir.checks import check_int
+from marcir.errors import StoreError, needs
+from marcir.search.label_index import LabelIndex
+from marcir.search.missing import missing
+from marcir.search.records import Filter, Neighbour, Row, check_queries
+from marcir.search.store import OptionalField, Snapshot
+from marcir.search.topk import best
+
+with needs("store"):
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    from marcir.search.arrow import optional_column, to_descriptions, vector_matrix
+
+# Vectors that are summed at a time: most images of a large store may have one label.
+_ROWS = 2**16
+
+
+class ExactSearch(Snapshot):
+    """A snapshot whose vectors are in memory; never changed, so that threads may share it.
+
+    Args:
+        table: Ids, vectors and labels, in any order, and all other columns but thumbnails.
+        details: Where the other columns are read instead, if the table does not have them.
+    """
+
+    exact = True
+
+    def __init__(self, table: pa.Table, details: Snapshot | None = None) -> None:
+        order = pc.sort_indices(table["id"])
+        self._table = table.drop(["vector"]).take(order).combine_chunks()
+        self._vectors = vector_matrix(table["vector"])[order.to_numpy()]  # Arrow would take ten times as long
+        self._ids: list[str] = self._table["id"].to_pylist()
+        self._labels = LabelIndex(self._table["labels"])
+        self._details = details
+
+    def search(
+        self, vectors: np.ndarray, k: int, where: Filter | None = None, offset: int = 0
+    ) -> list[list[Neighbour]]:
+        queries = check_queries(vectors, self._vectors.shape[1])
+        end = check_int("offset", offset, 0) + check_int("k", k, 1)
+        least = None if where is None else where.min_similarity
+        return [
+            [
+                Neighbour(self._ids[row], value, self._labels[row])
+                for row, value in zip(rows[offset:].tolist(), values[offset:].tolist(), strict=True)
+            ]
+            for rows, values in best(self._vectors, queries, end, self._allowed(where), least)
+        ]
+
+    def describe(self, ids: Sequence[str]) -> list[Row]:
+        if self._details is not None:
+            return self._details.describe(ids)
+        return to_descriptions(self._table.take(np.array([self._row(image) for image in ids], np.int64)))
+
+    def knows(self, what: OptionalField) -> bool:
+        if self._details is not None:
+            return self._details.knows(what)
+        values = self._table[optional_column(what)]
+        return bool(len(values) > values.null_count)
+
+    def look_up(self, image: str) -> tuple[np.ndarray, tuple[str, ...]]:
+        row = self._row(image)
+        return self._vectors[row], self._labels[row]
+
+    def centroid(self, labels: Sequence[str]) -> np.ndarray:
+        rows = np.flatnonzero(self._labels.carrying(labels))
+        if not len(rows):
+            raise no_common_image(labels)
+        parts = [
+            self._vectors[rows[start : start + _ROWS]].sum(0, dtype=np.float64)
+            for start in range(0, len(rows), _ROWS)
+        ]
+        mean: np.ndarray = np.sum(parts, axis=0) / len(rows)
+        return mean.astype(np.float32)
+
+    def ids(self) -> list[str]:
+        return list(self._ids)
+
+    def count(self, where: Filter | None = None) -> int:
+        allowed = self._allowed(where)
+        return len(self._ids) if allowed is None else int(np.count_nonzero(allowed))
+
+    def label_counts(self, where: Filter | None = None) -> dict[str, int]:
+        return self._labels.counts(self._allowed(where))
+
+    def sample(self, count: int, seed: int = 0, where: Filter | None = None) -> list[str]:
+        allowed = self._allowed(where)
+        rows = np.arange(len(self._ids)) if allowed is None else np.flatnonzero(allowed)
+        return [self._ids[row] for row in random_rows(rows, count, seed).tolist()]
+
+    def _allowed(self, where: Filter | None) -> np.ndarray | None:
+        """Rows that pass a filter, bool; None where all do. (N,)"""
+        mask = self._labels.allowed(where)
+        if where is None or not where.without:
+            return mask
+        mask = np.ones(len(self._ids), dtype=bool) if mask is None else mask
+        mask[[row for row in map(self._find, where.without) if row is not None]] = False
+        return mask
+
+    def _row(self, image: str) -> int:
+        row = self._find(image)
+        if row is None:
+            raise missing(image, self._ids)
+        return row
+
+    def _find(self, image: str) -> int | None:
+        row = bisect_left(self._ids, image)
+        return row if row < len(self._ids) and self._ids[row] == image else None
+
+
+def no_common_image(labels: Sequence[str]) -> StoreError:
+    """The error for labels that no image has together."""
+    return StoreError(f"no image of the store carries all of: {', '.join(labels)}.")
+
+
+def random_rows(rows: np.ndarray, count: int, seed: int) -> np.ndarray:
+    """Random rows, each once; all of them where they are fewer than `count`.
+
+    >>> random_rows(np.array([3, 5, 7]), 2, seed=0)
+    array([7, 3])
+    """
+    check_int("count", count, 1)
+    order = np.random.default_rng(check_int("seed", seed, 0)).permutation(len(rows))
+    chosen: np.ndarray = rows[order[:count]]
+    return chosen

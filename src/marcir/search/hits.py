@@ -1,0 +1,188 @@
+"""Hits: what a search found, and the one place that writes them as JSON, CSV and GeoJSON."""
+
+import csv
+import datetime
+import io
+import json
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from marcir.errors import StoreError
+from marcir.search.records import Row
+
+# The columns of an export before those of the metadata.
+COLUMNS = ("id", "similarity", "labels", "width", "height", "west", "south", "east", "north", "date")
+# A spreadsheet runs a cell that begins like this as a formula.
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
+_NUMBER = re.compile(r"[+-]?\d+(\.\d*)?([eE][+-]?\d+)?")
+
+
+@dataclass(frozen=True)
+class Hit:
+    """An image of the archive that was found.
+
+    Attributes:
+        id: Path relative to the root of the archive.
+        similarity: Cosine similarity with the query; None without a query.
+        labels: Names of its labels.
+        shared: Those of its labels that the query has, too.
+        agreement: Of the labels of both, the share that they have in common (Jaccard); None where the query
+            has none.
+        width: In pixels.
+        height: In pixels.
+        bbox: West, south, east, north in degrees (WGS84), where known.
+        date: When it was taken, where known.
+        metadata: Everything else that is known of it.
+    """
+
+    id: str
+    similarity: float | None
+    labels: tuple[str, ...]
+    shared: tuple[str, ...]
+    agreement: float | None
+    width: int
+    height: int
+    bbox: tuple[float, float, float, float] | None
+    date: datetime.date | None
+    metadata: Mapping[str, Any]
+
+    @classmethod
+    def from_row(cls, row: Row, similarity: float | None = None, query_labels: Sequence[str] = ()) -> "Hit":
+        """A row of a store as a hit of a query."""
+        wanted, labels = set(query_labels), set(row.labels)
+        return cls(
+            row.id,
+            similarity,
+            row.labels,
+            tuple(label for label in row.labels if label in wanted),
+            len(wanted & labels) / len(wanted | labels) if wanted else None,
+            row.width,
+            row.height,
+            row.bbox,
+            row.date,
+            row.metadata,
+        )
+
+    def as_json(self) -> dict[str, Any]:
+        """The hit as JSON: all of its attributes, by name."""
+        return {
+            **vars(self),
+            "labels": list(self.labels),
+            "shared": list(self.shared),
+            "bbox": self.bbox and list(self.bbox),
+            "date": self.date and self.date.isoformat(),
+            "metadata": dict(self.metadata),
+        }
+
+
+def label_shares(hits: Sequence[Hit]) -> dict[str, float]:
+    """The share of the hits that have each label; the most common first."""
+    counts = Counter(label for hit in hits for label in hit.labels)
+    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    return {label: count / len(hits) for label, count in ordered}
+
+
+def as_csv(hits: Sequence[Hit]) -> bytes:
+    """Hits as CSV, one line per hit, in UTF-8 with a byte order mark.
+
+    Metadata are columns of their own, after `COLUMNS`. Text that a spreadsheet would run has a ' before it.
+    """
+    names = metadata_names(hits)
+    out = io.StringIO(newline="")
+    writer = csv.writer(out)
+    writer.writerow([*COLUMNS, *map(harmless, names.values())])
+    for hit in hits:
+        writer.writerow(
+            [
+                harmless(hit.id),
+                hit.similarity,
+                harmless(";".join(hit.labels)),
+                hit.width,
+                hit.height,
+                *(hit.bbox or [""] * 4),
+                hit.date or "",
+                *(_cell(hit.metadata.get(key)) for key in names),
+            ]
+        )
+    return out.getvalue().encode("utf-8-sig")
+
+
+def as_geojson(hits: Sequence[Hit]) -> bytes:
+    """Hits as GeoJSON, one feature per hit; its metadata are properties.
+
+    Raises:
+        StoreError: Where no hit has a bounding box.
+    """
+    if not any(hit.bbox for hit in hits):
+        raise StoreError("geojson: no hit of this page has a bounding box. Ask for json or csv.")
+    names = metadata_names(hits)
+    features = [_feature(hit.as_json(), names) for hit in hits]
+    return json.dumps({"type": "FeatureCollection", "features": features}, ensure_ascii=False).encode()
+
+
+def _feature(hit: dict[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+    bbox = hit["bbox"]
+    return {
+        "type": "Feature",
+        "id": hit["id"],
+        **({"bbox": bbox} if bbox else {}),
+        "geometry": geometry(bbox) if bbox else None,
+        "properties": {
+            **{name: hit[name] for name in ("id", "similarity", "labels", "date")},
+            **{names[key]: value for key, value in hit["metadata"].items()},
+        },
+    }
+
+
+def metadata_names(hits: Sequence[Hit]) -> dict[str, str]:
+    """The keys of the metadata of some hits, and their names in an export.
+
+    A key keeps its name; one that is in `COLUMNS` gets the prefix `metadata.`.
+    """
+    keys = dict.fromkeys(key for hit in hits for key in hit.metadata)
+    names: dict[str, str] = {}
+    for key in keys:
+        name = f"metadata.{key}" if key in COLUMNS else key
+        while name != key and name in keys:  # another key has that name already
+            name = f"metadata.{name}"
+        names[key] = name
+    return names
+
+
+def _cell(value: Any) -> str:
+    """A value of the metadata as a cell: a text as it is, anything else as JSON."""
+    if value is None:
+        return ""
+    return harmless(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+
+
+def harmless(text: str) -> str:
+    """A text that no spreadsheet runs as a formula; a number stays a number.
+
+    >>> harmless("=1+1"), harmless("a=1"), harmless("-1.5")
+    ("'=1+1", 'a=1', '-1.5')
+    """
+    is_formula = text.lstrip(" ").startswith(_FORMULA) and not _NUMBER.fullmatch(text)
+    return f"'{text}" if is_formula else text
+
+
+def geometry(bbox: Sequence[float]) -> dict[str, Any]:
+    """A box in degrees as a polygon; as two where it crosses the date line.
+
+    >>> geometry((1, 2, 3, 4))["coordinates"]
+    [[[1, 2], [3, 2], [3, 4], [1, 4], [1, 2]]]
+    >>> geometry((170, 0, -170, 1))["type"]
+    'MultiPolygon'
+    """
+    west, south, east, north = bbox
+    if west <= east:
+        return {"type": "Polygon", "coordinates": _ring(west, south, east, north)}
+    parts = [_ring(west, south, 180.0, north), _ring(-180.0, south, east, north)]
+    return {"type": "MultiPolygon", "coordinates": parts}
+
+
+def _ring(west: float, south: float, east: float, north: float) -> list[list[list[float]]]:
+    return [[[west, south], [east, south], [east, north], [west, north], [west, south]]]
