@@ -131,7 +131,7 @@ def main() -> None:
             (Path(folder) / "images" / path.name).symlink_to(path.absolute())
 
         def indexed(store: str) -> None:
-            index(f"{folder}/run", f"{folder}/images", f"{folder}/{store}")
+            index(f"{folder}/images", f"{folder}/{store}", model=f"{folder}/run")
 
         times = [
             (best_time(bare_inference), best_time(lambda store=f"s{k}": indexed(store)))

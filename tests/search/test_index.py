@@ -81,7 +81,7 @@ def test_every_image_is_indexed_once_with_all_that_is_known(
     model: Path, images: Path, tmp_path: Path
 ) -> None:
     before = snapshot(images)
-    done = index(model, images, tmp_path / "store", labels=images / "labels.csv")
+    done = index(images, tmp_path / "store", model=model, labels=images / "labels.csv")
     assert counts(done) == (40, 0, 0, 0, 0, 0)
     assert done.rows == 40
     rows = rows_of(tmp_path / "store")
@@ -99,23 +99,23 @@ def test_every_image_is_indexed_once_with_all_that_is_known(
 def test_a_second_run_finds_everything_up_to_date_and_embeds_nothing(
     model: Path, images: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    index(model, images, tmp_path / "store", labels=images / "labels.csv")
+    index(images, tmp_path / "store", model=model, labels=images / "labels.csv")
     version = LanceStore(tmp_path / "store")._table.version
     monkeypatch.setattr(index_module, "decode_image", None)
     for labels in (images / "labels.csv", None):
-        assert counts(index(model, images, tmp_path / "store", labels=labels)) == (0, 0, 0, 40, 0, 0)
+        assert counts(index(images, tmp_path / "store", model=model, labels=labels)) == (0, 0, 0, 40, 0, 0)
     assert LanceStore(tmp_path / "store")._table.version == version
 
 
 def test_changed_bytes_replace_the_row_and_new_files_add_one(
     model: Path, images: Path, tmp_path: Path
 ) -> None:
-    index(model, images, tmp_path / "store", labels=images / "labels.csv")
+    index(images, tmp_path / "store", model=model, labels=images / "labels.csv")
     before = rows_of(tmp_path / "store")
     first, second, *_ = files_of(images)
     shutil.copy(second, first)
     shutil.copy(second, images / "new.png")
-    assert counts(index(model, images, tmp_path / "store")) == (1, 1, 0, 39, 0, 0)
+    assert counts(index(images, tmp_path / "store", model=model)) == (1, 1, 0, 39, 0, 0)
     after = rows_of(tmp_path / "store")
     changed, source = (path.relative_to(images).as_posix() for path in (first, second))
     assert len(after) == 41
@@ -129,45 +129,45 @@ def test_equal_bytes_under_two_paths_are_two_rows(model: Path, images: Path, tmp
     first = files_of(images)[0]
     (images / "deep/er").mkdir(parents=True)
     shutil.copy(first, images / "deep/er/copy.png")
-    assert index(model, images, tmp_path / "store").rows == 41
+    assert index(images, tmp_path / "store", model=model).rows == 41
 
 
 def test_a_touched_file_is_up_to_date(model: Path, images: Path, tmp_path: Path) -> None:
-    index(model, images, tmp_path / "store")
+    index(images, tmp_path / "store", model=model)
     for path in files_of(images):
         os.utime(path, (1, 1))
-    assert counts(index(model, images, tmp_path / "store")) == (0, 0, 0, 40, 0, 0)
+    assert counts(index(images, tmp_path / "store", model=model)) == (0, 0, 0, 40, 0, 0)
 
 
 def test_an_archive_that_moved_is_up_to_date_and_has_its_new_root(
     model: Path, images: Path, tmp_path: Path
 ) -> None:
-    index(model, images, tmp_path / "store")
+    index(images, tmp_path / "store", model=model)
     moved = images.rename(tmp_path / "moved")
-    done = index(model, moved, tmp_path / "store", root_moved=True)
+    done = index(moved, tmp_path / "store", model=model, root_moved=True)
     assert counts(done) == (0, 0, 0, 40, 0, 0)
     assert LanceStore(tmp_path / "store").about.root == str(moved)
 
 
 def test_missing_files_are_reported_and_removed_on_request(model: Path, images: Path, tmp_path: Path) -> None:
-    index(model, images, tmp_path / "store")
+    index(images, tmp_path / "store", model=model)
     for path in files_of(images)[:3]:
         path.unlink()
-    done = index(model, images, tmp_path / "store")
+    done = index(images, tmp_path / "store", model=model)
     assert counts(done) == (0, 0, 0, 37, 0, 3)
     assert "3 have no file any more; --prune removes them" in str(done)
-    done = index(model, images, tmp_path / "store", prune=True)
+    done = index(images, tmp_path / "store", model=model, prune=True)
     assert counts(done) == (0, 0, 0, 37, 3, 0)
     assert done.rows == 37
     assert "removed 3 whose files are gone" in str(done)
 
 
 def test_a_folder_that_lost_all_images_prunes_nothing(model: Path, images: Path, tmp_path: Path) -> None:
-    index(model, images, tmp_path / "store")
+    index(images, tmp_path / "store", model=model)
     shutil.rmtree(images)
     images.mkdir()
     with pytest.raises(DataError, match="no images below it"):
-        index(model, images, tmp_path / "store", prune=True)
+        index(images, tmp_path / "store", model=model, prune=True)
     assert LanceStore(tmp_path / "store").count() == 40
 
 
@@ -177,7 +177,7 @@ def test_a_folder_that_lost_all_images_prunes_nothing(model: Path, images: Path,
 def test_other_labels_and_metadata_are_taken_without_embedding(
     model: Path, images: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    index(model, images, tmp_path / "store", labels=images / "labels.csv")
+    index(images, tmp_path / "store", model=model, labels=images / "labels.csv")
     monkeypatch.setattr(index_module, "decode_image", None)
     before = rows_of(tmp_path / "store")
     names = sorted(before)
@@ -185,11 +185,14 @@ def test_other_labels_and_metadata_are_taken_without_embedding(
     (tmp_path / "more.csv").write_text(
         f"path,sensor,west,south,east,north,date\n{names[0]},S2,1,2,3,4,2024-05-31\n{names[2]},,,,,,\n"
     )
-    assert counts(index(model, images, tmp_path / "store", metadata=tmp_path / "more.csv"))[2:4] == (1, 39)
+    assert counts(index(images, tmp_path / "store", model=model, metadata=tmp_path / "more.csv"))[2:4] == (
+        1,
+        39,
+    )
     row = rows_of(tmp_path / "store")[names[0]]
     assert (dict(row.metadata), row.bbox, str(row.date)) == ({"sensor": "S2"}, (1, 2, 3, 4), "2024-05-31")
     assert row.labels == before[names[0]].labels
-    done = index(model, images, tmp_path / "store", labels=tmp_path / "labels.csv")
+    done = index(images, tmp_path / "store", model=model, labels=tmp_path / "labels.csv")
     assert done.relabelled == sum(bool(each.labels) for each in before.values())
     after = rows_of(tmp_path / "store")
     assert after[names[0]].labels == ("it's new", "ship")
@@ -198,15 +201,22 @@ def test_other_labels_and_metadata_are_taken_without_embedding(
     for name in names:
         assert np.array_equal(after[name].vector, before[name].vector)
         assert after[name].thumbnail == before[name].thumbnail
-    assert counts(index(model, images, tmp_path / "store", labels=tmp_path / "labels.csv"))[3] == 40
+    assert counts(index(images, tmp_path / "store", model=model, labels=tmp_path / "labels.csv"))[3] == 40
 
 
 def test_many_other_labels_are_written_in_several_commits(
     model: Path, images: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    index(model, images, tmp_path / "store")
+    index(images, tmp_path / "store", model=model)
     monkeypatch.setattr(index_module, "_COMMIT", 16)
-    assert counts(index(model, images, tmp_path / "store", images / "labels.csv")) == (0, 0, 40, 0, 0, 0)
+    assert counts(index(images, tmp_path / "store", model=model, labels=images / "labels.csv")) == (
+        0,
+        0,
+        40,
+        0,
+        0,
+        0,
+    )
     assert all(row.labels for row in rows_of(tmp_path / "store").values())
 
 
@@ -295,7 +305,7 @@ def test_a_name_that_is_not_text_is_listed_and_the_others_are_indexed(
     model: Path, images: Path, tmp_path: Path
 ) -> None:
     shutil.copy(files_of(images)[0], os.fsencode(images) + b"/caf\xe9.png")
-    done = index(model, images, tmp_path / "store")
+    done = index(images, tmp_path / "store", model=model)
     assert done.rows == 40
     assert [text.endswith("its name is not UTF-8. Rename it.") for text in done.broken.values()] == [True]
     str(done).encode()
@@ -307,7 +317,7 @@ def test_an_image_that_is_removed_meanwhile_is_listed(
     found = index_module.images_of_folder(images)
     found[1][0].unlink()
     monkeypatch.setattr(index_module, "images_of_folder", lambda folder: found)
-    done = index(model, images, tmp_path / "store")
+    done = index(images, tmp_path / "store", model=model)
     assert (done.rows, list(done.broken)) == (39, [found[0][0]])
     assert "there is no such file" in str(done)
 
@@ -318,7 +328,7 @@ def test_links_are_followed_and_keep_their_own_ids(model: Path, images: Path, tm
     shutil.copy(files_of(images)[1], tmp_path / "elsewhere/far.png")
     (images / "far").symlink_to(tmp_path / "elsewhere")
     (images / "round").symlink_to(images)
-    done = index(model, tmp_path / "elsewhere" / ".." / "images", tmp_path / "store")
+    done = index(tmp_path / "elsewhere" / ".." / "images", tmp_path / "store", model=model)
     assert done.rows == 42
     assert {"linked.png", "far/far.png"} <= rows_of(tmp_path / "store").keys()
 
@@ -326,7 +336,7 @@ def test_links_are_followed_and_keep_their_own_ids(model: Path, images: Path, tm
 def test_grey_and_transparent_images_are_indexed(model: Path, images: Path, tmp_path: Path) -> None:
     Image.new("L", (30, 10), 80).save(images / "grey.png")
     Image.new("RGBA", (10, 30), (9, 200, 9, 40)).save(images / "clear.png")
-    done = index(model, images, tmp_path / "store")
+    done = index(images, tmp_path / "store", model=model)
     assert done.rows == 42
     assert rows_of(tmp_path / "store")["grey.png"].width == 30
 
@@ -365,7 +375,7 @@ def test_a_small_jpeg_is_its_own_thumbnail_and_a_large_one_is_not() -> None:
 def test_another_model_is_refused_and_the_store_stays(
     models: tuple[Path, Path], images: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    index(models[0], images, tmp_path / "store")
+    index(images, tmp_path / "store", model=models[0])
     line = refusal(capsys, "index", "--model", models[1], "--images", images, "--store", tmp_path / "store")
     assert "holds vectors of another model" in line
     assert LanceStore(tmp_path / "store").count() == 40
@@ -438,10 +448,10 @@ def test_recall_of_an_empty_store_is_refused(
 def test_more_vectors_than_memory_get_an_approximate_index(
     model: Path, images: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    index(model, images, tmp_path / "store")
+    index(images, tmp_path / "store", model=model)
     assert not LanceStore(tmp_path / "store").has_index
     monkeypatch.setattr(lance_module, "IN_MEMORY", 1000)
-    index(model, images, tmp_path / "store")
+    index(images, tmp_path / "store", model=model)
     assert LanceStore(tmp_path / "store").has_index
 
 
@@ -477,10 +487,10 @@ def test_a_store_as_it_is_between_any_two_steps_is_finished_by_the_next_run(
         patch.setattr(index_module, "_COMMIT", 16)
         patch.setattr(LanceStore, "add", copied_before(LanceStore.add))
         patch.setattr(LanceStore, "optimize", copied_before(LanceStore.optimize))
-        index(model, images, store, labels=images / "labels.csv")
+        index(images, store, model=model, labels=images / "labels.csv")
     for there, folder in zip((0, 16, 32, 40), begun, strict=True):
         assert LanceStore(folder).count() == there
-        done = index(model, images, folder, labels=images / "labels.csv")
+        done = index(images, folder, model=model, labels=images / "labels.csv")
         assert counts(done) == (40 - there, 0, 0, there, 0, 0)
         assert_equal_to(store, folder)
 
@@ -520,9 +530,9 @@ def test_killed_at_any_moment_and_run_again_it_finishes_the_job(
     assert len(struck) == KILLS
     if KILLS >= 20:
         assert set(struck) == set(STEPS)
-    index(model, images, tmp_path / "whole", labels=images / "labels.csv")
+    index(images, tmp_path / "whole", model=model, labels=images / "labels.csv")
     for store in stores:
-        done = index(model, images, store, labels=images / "labels.csv")
+        done = index(images, store, model=model, labels=images / "labels.csv")
         assert (done.rows, done.broken, done.gone) == (40, {}, 0)
         assert_equal_to(tmp_path / "whole", store)
     assert sorted(rows_of(tmp_path / "whole")) == [

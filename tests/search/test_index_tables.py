@@ -5,12 +5,11 @@ import signal
 from pathlib import Path
 
 import pytest
+from torch import Tensor
 
 from marcir.cli import main
 from marcir.data.label_csv import read_label_table
-from marcir.model.embed import BATCH
-from marcir.model.model import Model
-from marcir.search import index as indexing
+from marcir.model.encoder import Encoder
 from marcir.search.index import index
 from marcir.search.queries import open_store
 
@@ -37,7 +36,7 @@ def test_a_table_that_names_few_images_or_unknown_ones_is_mentioned(
 
 
 def test_a_table_that_names_every_image_is_not_mentioned(model: Path, scenes: Path, tmp_path: Path) -> None:
-    assert index(model, scenes, tmp_path / "store", labels=scenes / "labels.csv").notes == ()
+    assert index(scenes, tmp_path / "store", model=model, labels=scenes / "labels.csv").notes == ()
 
 
 def test_absolute_paths_below_the_folder_are_those_of_its_images(
@@ -45,7 +44,7 @@ def test_absolute_paths_below_the_folder_are_those_of_its_images(
 ) -> None:
     rows, _ = read_label_table(scenes / "labels.csv")
     lines = [f"{scenes / row.image},{';'.join(row.labels)}" for row in rows]
-    done = index(model, scenes, tmp_path / "store", labels=written(tmp_path / "absolute.csv", *lines))
+    done = index(scenes, tmp_path / "store", model=model, labels=written(tmp_path / "absolute.csv", *lines))
     assert done.notes == ()
     labelled = {row.image: row.labels for row in rows}
     store = open_store(tmp_path / "store").store
@@ -54,7 +53,7 @@ def test_absolute_paths_below_the_folder_are_those_of_its_images(
     }
     metadata = tmp_path / "more.csv"
     metadata.write_text(f"path,sensor\n{scenes / rows[0].image},A\n")
-    assert index(model, scenes, tmp_path / "store", metadata=metadata).relabelled == 1
+    assert index(scenes, tmp_path / "store", model=model, metadata=metadata).relabelled == 1
 
 
 def test_training_takes_absolute_paths_below_the_folder(
@@ -74,7 +73,7 @@ def test_images_of_another_folder_need_a_word(
     model: Path, scenes: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     store, moved = tmp_path / "store", Path(shutil.copytree(scenes, tmp_path / "moved"))
-    index(model, scenes, store)
+    index(scenes, store, model=model)
     command = ["index", "--model", str(model), "--images", str(moved), "--store", str(store)]
     assert main(command) == 2
     assert f"holds the images of {scenes}, not of {moved}." in capsys.readouterr().err
@@ -87,7 +86,7 @@ def test_images_of_another_folder_need_a_word(
 def test_without_a_model_a_store_is_followed_with_its_own(
     model: Path, scenes: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    index(model, scenes, tmp_path / "store")
+    index(scenes, tmp_path / "store", model=model)
     assert main(["index", "--images", str(scenes), "--store", str(tmp_path / "store")]) == 0
     said = capsys.readouterr().out
     assert "40 up to date" in said
@@ -101,20 +100,19 @@ def test_ctrl_c_keeps_what_is_embedded_and_the_same_command_goes_on(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert BATCH > 8
-    monkeypatch.setattr(indexing, "BATCH", 8)
-    embedded, embed = [0], Model.embed_squares
+    embedded, embed = [0], Encoder.embed
 
-    def interrupted(self: Model, squares: list[object]) -> object:
+    def interrupted(self: Encoder, images: Tensor) -> Tensor:
         if embedded[0] == 16:
             signal.raise_signal(signal.SIGINT)
-        embedded[0] += len(squares)
-        return embed(self, squares)  # type: ignore[arg-type]
+        embedded[0] += len(images)
+        return embed(self, images)
 
-    monkeypatch.setattr(Model, "embed_squares", interrupted)
+    monkeypatch.setattr(Encoder, "embed", interrupted)
     # Whoever runs the tests in the background may have Ctrl-C ignored.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     command = ["index", "--model", str(model), "--images", str(scenes), "--store", str(tmp_path / "store")]
+    command += ["--batch-size", "8"]
     try:
         assert main(command) == 130
     finally:

@@ -36,7 +36,7 @@ def store(model: Path, scenes: Path, tmp_path_factory: pytest.TempPathFactory) -
     (folder / "more.csv").write_text(
         f"path,sensor,west,south,east,north,date\n{FIRST},S2,1,2,3,4,2024-05-31\n"
     )
-    index(model, scenes, folder / "store", labels=scenes / "labels.csv", metadata=folder / "more.csv")
+    index(scenes, folder / "store", model=model, labels=scenes / "labels.csv", metadata=folder / "more.csv")
     return folder / "store"
 
 
@@ -44,7 +44,7 @@ def store(model: Path, scenes: Path, tmp_path_factory: pytest.TempPathFactory) -
 def unlabelled(model: Path, scenes: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The scenes without labels; not to be changed."""
     folder = tmp_path_factory.mktemp("stores") / "unlabelled"
-    index(model, scenes, folder)
+    index(scenes, folder, model=model)
     return folder
 
 
@@ -305,7 +305,7 @@ def test_labels_of_an_archive_of_another_model_are_refused(
     tmp_path: Path,
     archive: SearchableArchive,
 ) -> None:
-    index(models[1], scenes, tmp_path / "other", labels=scenes / "labels.csv")
+    index(scenes, tmp_path / "other", model=models[1], labels=scenes / "labels.csv")
     name = commonest(archive)[0]
     line = refusal(capsys, "--store", store, "--by-labels", name, "--labels-from", tmp_path / "other")
     assert line.endswith("index both with one.")
@@ -493,7 +493,7 @@ def test_a_search_needs_nothing_but_the_store(
     model: Path, images: Path, scenes: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     copy = Path(shutil.copytree(model, tmp_path / "model"))
-    index(copy, images, tmp_path / "first", labels=images / "labels.csv")
+    index(images, tmp_path / "first", model=copy, labels=images / "labels.csv")
     shutil.rmtree(copy)
     shutil.rmtree(images)
     store = (tmp_path / "first").rename(tmp_path / "moved")

@@ -93,7 +93,7 @@ def test_labels_can_follow_later_and_filter(archive: Path, store: Path, tmp_path
     later = tmp_path / "later.store"
     shutil.copytree(store, later)
     table = archive / "labels.csv"
-    done = index(None, archive, later, labels=table)
+    done = index(archive, later, labels=table)
     assert (done.added, done.relabelled) == (0, 24)
     opened = open_store(later)
     label = next(iter(opened.store.label_counts()))
@@ -120,7 +120,7 @@ def test_features_of_any_folder_are_scored(
 
 def test_the_same_model_serves_every_folder_of_colour_images(store: Path, tmp_path: Path) -> None:
     write_scenes(tmp_path / "other", 3, 32, 1)
-    index(None, tmp_path / "other", tmp_path / "other.store")
+    index(tmp_path / "other", tmp_path / "other.store")
     models = [open_store(each).store.about.model for each in (store, tmp_path / "other.store")]
     assert models[0] == models[1]
 
@@ -136,11 +136,11 @@ def test_images_of_other_bands_and_types_are_scaled_by_their_own_statistics(
         file = tmp_path / "images" / f"{k}.tif"
         layout = {"planarconfig": "contig"} if bands > 1 else {}
         tifffile.imwrite(file, pixels.squeeze(), photometric="minisblack", **layout)
-    done = index(None, tmp_path / "images", tmp_path / "store")
+    done = index(tmp_path / "images", tmp_path / "store")
     assert (done.added, done.broken) == (6, {})
     opened = open_store(tmp_path / "store")
     assert opened.by_image(tmp_path / "images" / "2.tif", 1).hits[0].id == "2.tif"
-    assert index(None, tmp_path / "images", tmp_path / "store").unchanged == 6
+    assert index(tmp_path / "images", tmp_path / "store").unchanged == 6
 
 
 def test_a_folder_of_broken_images_is_refused_in_one_line(

@@ -29,7 +29,7 @@ def served_store(served_model: Path, served_images: Path, tmp_path_factory: pyte
     """The indexed images, with labels, places and dates; not to be changed."""
     store = tmp_path_factory.mktemp("served") / "small archive.store"
     labels, metadata = served_images / "labels.csv", served_images / "metadata.csv"
-    done = index(served_model, served_images, store, labels=labels, metadata=metadata)
+    done = index(served_images, store, model=served_model, labels=labels, metadata=metadata)
     assert not done.broken
     return store
 

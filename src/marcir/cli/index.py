@@ -32,15 +32,15 @@ def run(parser: Parser, arguments: Sequence[str]) -> int:
     from marcir.search.index import index
 
     done = index(
-        options.model,
         options.images,
         options.store,
-        options.labels,
-        options.metadata,
-        options.prune,
-        options.root_moved,
-        options.device,
-        options.batch_size,
+        model=options.model,
+        labels=options.labels,
+        metadata=options.metadata,
+        prune=options.prune,
+        root_moved=options.root_moved,
+        device=options.device,
+        batch_size=options.batch_size,
     )
     print(done)
     if options.check_recall:

@@ -96,7 +96,7 @@ def demo(out: str | Path, images: int = 1000, epochs: int = 20, seed: int = 0) -
     written = report(results.path)
     _say(4, "the index of the archive")
     run = results.run_folder(COMPARISON, run_name("scenes", LOSSES[0], {}, seed))
-    index(run, archive, store, labels=archive / "labels.csv")
+    index(archive, store, model=run, labels=archive / "labels.csv")
     _say(5, "a search")
     queries = _queries(archive, results)
     result = open_store(store).by_id(queries[0], _HITS)

@@ -97,9 +97,10 @@ class _File:
 
 
 def index(
-    model: str | Path | None,
     images: str | Path,
     store: str | Path,
+    *,
+    model: str | Path | None = None,
     labels: str | Path | None = None,
     metadata: str | Path | None = None,
     prune: bool = False,
@@ -113,11 +114,13 @@ def index(
     moment and run again, it finishes the job. Nothing is written into the folder of images. Without a table,
     the labels or the metadata that are in the store stay.
 
+    >>> print(index("tiles", "tiles.store", model="runs/mine"))  # doctest: +SKIP
+
     Args:
-        model: A folder of `marcir train`; it is copied into the store. None: the model that the store has,
-            and for a new store a backbone with ImageNet weights.
         images: Images anywhere below this folder; their paths below it are the ids.
         store: A folder, or `s3://bucket/path`.
+        model: A folder of `marcir train`; it is copied into the store. None: the model that the store has,
+            and for a new store a backbone with ImageNet weights.
         labels: A label table of paths.
         metadata: A CSV of paths and whatever else is known of the images.
         prune: Remove images whose files are gone.

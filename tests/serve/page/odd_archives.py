@@ -34,7 +34,7 @@ def crowded(folder: Path, model: Path) -> tuple[Path, Path]:
         table.writerow([LONG, ";".join(LABELS[:40])])
         for at, name in enumerate(names[1:]):
             table.writerow([name, ";".join(["label 001", *LABELS[40 + at :: 29]])])
-    index(model, images, folder / "store", labels=folder / "labels.csv")
+    index(images, folder / "store", model=model, labels=folder / "labels.csv")
     return folder / "store", images
 
 
