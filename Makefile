@@ -63,4 +63,4 @@ page-tools: .page-tools/node_modules/axe-core/axe.min.js
 	npm install --silent --no-audit --no-fund --no-save --prefix .page-tools axe-core@4.14.0
 
 clean:
-	rm -rf $(VENV) .venv-s3 .page-tools .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .site-source site dist
+	rm -rf $(VENV) .venv-s3 .page-tools .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .cache .site-source site dist
