@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from marcir.catalog import create_reader as create_reader
     from marcir.catalog import list_losses as list_losses
     from marcir.errors import MarcirError as MarcirError
+    from marcir.experiments.compare import compare as compare
     from marcir.labels import LabelStatistics as LabelStatistics
     from marcir.labels import LabelVocabulary as LabelVocabulary
     from marcir.labels import jaccard as jaccard
@@ -25,8 +26,11 @@ if TYPE_CHECKING:
     from marcir.metrics.retrieval_scores import oracle_scores as oracle_scores
     from marcir.metrics.retrieval_scores import retrieval_scores as retrieval_scores
     from marcir.model.model import load_model as load_model
+    from marcir.search.index import index as index
     from marcir.search.queries import open_store as open_store
     from marcir.search.records import Filter as Filter
+    from marcir.training.evaluate import evaluate as evaluate
+    from marcir.training.train import train as train
 
 __version__ = "0.2.0"
 
@@ -39,15 +43,19 @@ _PUBLIC = {
     "LabelVocabulary": "marcir.labels",
     "MarcirError": "marcir.errors",
     "chance_scores": "marcir.metrics.retrieval_scores",
+    "compare": "marcir.experiments.compare",
     "create_loss": "marcir.catalog",
     "create_reader": "marcir.catalog",
     "diagnose": "marcir.losses",
+    "evaluate": "marcir.training.evaluate",
+    "index": "marcir.search.index",
     "jaccard": "marcir.labels",
     "list_losses": "marcir.catalog",
     "load_model": "marcir.model.model",
     "open_store": "marcir.search.queries",
     "oracle_scores": "marcir.metrics.retrieval_scores",
     "retrieval_scores": "marcir.metrics.retrieval_scores",
+    "train": "marcir.training.train",
 }
 
 __all__ = ["__version__", *_PUBLIC]

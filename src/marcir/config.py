@@ -69,7 +69,7 @@ class EncoderConfig:
 class LossConfig:
     """Which loss, and its own options."""
 
-    name: str = "marc-calibrated"
+    name: str = "marc-proto"
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -90,6 +90,7 @@ class TrainConfig:
     precision: Literal["auto", "float32", "bfloat16"] = _setting(
         "auto", "auto: bfloat16 where it works and is faster, which is tried once"
     )
+    device: str = _setting("auto", "cpu, cuda, cuda:1 or mps; auto: CUDA, else MPS, else the CPU")
     devices: int = _setting(1, "processes of this machine (torchrun sets it by itself)", ge=1)
     keep: int = _setting(2, "checkpoints to keep", ge=1)
     checkpoint_minutes: Number = _setting(10.0, "also save within an epoch, after so many minutes", ge=0)
@@ -158,7 +159,24 @@ class Config:
         if isinstance(loss, Mapping):
             options = {name: value for name, value in loss.items() if name != "name"}
             loss = {"name": loss.get("name", LossConfig.name), "options": options}
-        return validate(cls, {**content, "loss": loss, "run": run or content.get("run")})
+        named = {"data": _named(content["data"])} if "data" in content else {}
+        return validate(cls, {**content, **named, "loss": loss, "run": run or content.get("run")})
+
+
+def _named(data: Any) -> Any:
+    """Settings of an archive with the name of its dataset: a folder with a table of labels needs none.
+
+    Raises:
+        ConfigError: For a folder without labels.
+    """
+    if not isinstance(data, Mapping) or "name" in data or not isinstance(root := data.get("root"), str):
+        return data
+    if data.get("labels") is None and not (Path(root) / "labels.csv").exists():
+        raise ConfigError(
+            f"--root {root}: there is no labels.csv in it. Add one (path,labels), give one with --labels, or "
+            "name the dataset: --dataset ucm, ml-aid ..."
+        )
+    return {**data, "name": "manifest"}
 
 
 def checked_options(given: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, Any]:

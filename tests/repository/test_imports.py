@@ -151,6 +151,11 @@ def test_all_names_of_a_package_resolve(module: str) -> None:
         assert hasattr(package, name)
 
 
+@pytest.mark.parametrize("name", sorted(set(marcir.__all__) - {"__version__"}))
+def test_every_public_name_has_an_example(name: str) -> None:
+    assert ">>>" in str(getattr(marcir, name).__doc__)
+
+
 @pytest.mark.parametrize("name", LOSSES)
 def test_every_loss_of_the_catalog_is_public(name: str) -> None:
     module, class_name = LOSSES[name].split(":")

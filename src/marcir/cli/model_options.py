@@ -3,11 +3,11 @@
 from marcir.cli.parser import Parser
 
 
-def add_device(parser: Parser) -> None:
+def add_device(parser: Parser, default: str | None = "auto") -> None:
     """The option `--device`."""
     parser.add_argument(
         "--device",
-        default="auto",
+        default=default,
         metavar="NAME",
         help="where the network runs: cpu, cuda, cuda:1, mps (default: CUDA, else MPS, else the CPU)",
     )

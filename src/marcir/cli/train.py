@@ -2,11 +2,11 @@
 
 import argparse
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
 from marcir.catalog import LOSSES, loss_options
 from marcir.cli.data_archive import add_archive
+from marcir.cli.model_options import add_device
 from marcir.cli.parser import Parser
 from marcir.errors import ConfigError, needs
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 Files = Sequence[tuple[str, Mapping[str, Any]]]  # path and content
 
 _METAVARS = {int: "INT", float: "FLOAT", bool: "{true,false}", str: "TEXT"}
-# Options that every command has for an archive, and the settings that they stand for.
-_SHORT = {"dataset": "data.name", "root": "data.root", "labels": "data.labels"}
+# Options that other commands have, too, and the settings that they stand for.
+_SHORT = {"dataset": "data.name", "root": "data.root", "labels": "data.labels", "device": "train.device"}
 
 
 def run(parser: Parser, arguments: Sequence[str]) -> None:
@@ -59,7 +59,6 @@ def read_config(arguments: Sequence[str], parser: Parser | None = None) -> "Conf
     for name, value in given.items():
         section, _, setting = name.partition(".")
         found[section][setting] = value
-    _name_dataset(found["data"])
     chosen = {"name": LossConfig.name, **found["loss"]}
     try:
         found["loss"] = {"name": chosen.pop("name"), **known, **checked_options(chosen, known)}
@@ -112,23 +111,6 @@ def _given(options: Mapping[str, Any]) -> dict[str, Any]:
     return given
 
 
-def _name_dataset(data: dict[str, Any]) -> None:
-    """Name the dataset in a folder that nobody has named: images with a table of labels.
-
-    Raises:
-        ConfigError: For a folder without labels.
-    """
-    root = data.get("root")
-    if "name" in data or not isinstance(root, str):
-        return
-    if data.get("labels") is None and not (Path(root) / "labels.csv").exists():
-        raise ConfigError(
-            f"--root {root}: there is no labels.csv in it. Add one (path,labels), give one with --labels, or "
-            "name the dataset: --dataset ucm, ml-aid ..."
-        )
-    data["name"] = "manifest"
-
-
 def _file_of(field: str, files: Files, given: Mapping[str, Any]) -> str:
     """The file that a setting comes from, with a colon; nothing where it is an option."""
     section, _, setting = field.partition(".")
@@ -156,6 +138,7 @@ def _add_options(parser: Parser, known: Mapping[str, Any]) -> None:
     )
     parser.epilog = "The options of a loss are shown with its name: marcir train --loss.name marc --help"
     add_archive(parser, required=False)
+    add_device(parser, default=None)
     parser.add_argument("--run", metavar="DIR", help="the model folder (default: runs/DATA-LOSS)")
     parser.add_argument(
         "--config",

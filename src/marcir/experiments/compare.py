@@ -60,7 +60,9 @@ class Comparison:
 
 
 def compare(first: str | Path, second: str | Path, seed: int = 0) -> Comparison:
-    """Compare two files of `marcir evaluate --json`.
+    """Compare two files of `marcir evaluate --json`, query by query.
+
+    >>> print(compare("before.json", "after.json"))  # doctest: +SKIP
 
     Raises:
         DataError: Where they were not judged on the same queries, gallery, labels and definitions.

@@ -23,6 +23,11 @@ class DistributedLoss(MultiLabelLoss):
 
     Goes outside a memory: `DistributedLoss(CrossBatchMemory(loss, size))`.
 
+    >>> from marcir.losses import MulSupConLoss
+    >>> z, y = torch.eye(4), torch.tensor([[1, 0], [1, 0], [0, 1], [0, 1]])
+    >>> bool(DistributedLoss(MulSupConLoss())(z, y) == MulSupConLoss()(z, y))
+    True
+
     Args:
         loss: Any loss.
     """

@@ -53,7 +53,9 @@ def evaluate(
     device: str = "auto",
     batch_size: int = BATCH,
 ) -> ModelEvaluation:
-    """Embed an archive with a model and score it.
+    """Embed an archive with a model and score it, beside chance, oracle and the backbone before training.
+
+    >>> print(evaluate("runs/mine", "manifest", "tiles").evaluation)  # doctest: +SKIP
 
     Args:
         model: A folder of `marcir train`; None for ImageNet features.

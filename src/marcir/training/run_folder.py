@@ -28,7 +28,7 @@ from marcir.training.task import Task
 # The checksum of the images that a run began with.
 _IMAGES = "images.sha256"
 # Settings that do not change what is learned.
-NEUTRAL = frozenset({"data.cache", "train.keep", "train.checkpoint_minutes"})
+NEUTRAL = frozenset({"data.cache", "train.device", "train.keep", "train.checkpoint_minutes"})
 _OTHER_RUN = "Use another --run, or the archive that it was trained on."
 # Where the archive and its split lie; the split in the folder says what must lie there.
 DATA_PLACES = frozenset({"data.root", "data.labels", "data.split"})

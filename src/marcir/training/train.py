@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,6 +22,7 @@ from marcir.errors import ConfigError, DataError, DependencyError, LabelError, T
 from marcir.files import folder_lock
 from marcir.losses import MultiLabelLoss
 from marcir.model.backbone import check_weights
+from marcir.model.device import choose_device
 from marcir.model.precision import Precision
 from marcir.processes import describe_exit
 from marcir.training.build import build_encoder, build_loss
@@ -64,8 +65,16 @@ class Trained:
     loss: MultiLabelLoss
 
 
-def train(config: Config) -> Evaluation | None:
+def train(config: Config | Mapping[str, Any], run: str | Path | None = None) -> Evaluation | None:
     """Train, or go on with a run that was interrupted.
+
+    >>> settings = {"data": {"root": "tiles"}, "encoder": {"frozen": True}, "train": {"epochs": 60}}
+    >>> print(train(settings, run="runs/mine"))  # doctest: +SKIP
+
+    Args:
+        config: The settings by section, as in the YAML files of `marcir train`; what is left out has its
+            default.
+        run: The model folder; that of the settings by default.
 
     Returns:
         The scores of the best model on the test images; None on all processes but the first, and where
@@ -75,7 +84,9 @@ def train(config: Config) -> Evaluation | None:
         KeyboardInterrupt: After Ctrl-C, when everything is saved.
         MarcirError: For settings, data or checkpoints that cannot be used.
     """
-    trained = train_run(config)
+    if not isinstance(config, Config):
+        config = Config.of(config)
+    trained = train_run(config if run is None else replace(config, run=str(run)))
     return None if trained is None or trained.tested is None else trained.tested.evaluation
 
 
@@ -197,9 +208,10 @@ def start_fabric(config: Config) -> "Fabric":
     logging.getLogger("lightning_fabric.utilities.rank_zero").setLevel(logging.WARNING)
     local = int(os.environ.get("LOCAL_WORLD_SIZE", config.train.devices))
     nodes = int(os.environ.get("WORLD_SIZE", local)) // local
+    device = choose_device(config.train.device)
     fabric = Fabric(
-        accelerator="auto",
-        devices=local,
+        accelerator=device.type,
+        devices=local if device.index is None else [device.index],
         num_nodes=nodes,
         strategy="ddp" if local * nodes > 1 else "auto",
         precision="bf16-mixed" if config.train.precision == "bfloat16" else "32-true",
