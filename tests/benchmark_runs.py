@@ -45,6 +45,6 @@ def workers_of(results: Path) -> list[int]:
                 words = (folder / "cmdline").read_bytes().split(b"\0")
             except OSError:
                 continue  # it has ended
-            if b"marcir.experiments.worker" in words and str(results).encode() in words:
+            if b"marcir.experiments.workers" in words and str(results).encode() in words:
                 found.append(int(folder.name))
     return found

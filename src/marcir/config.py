@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from marcir.checks import NAMED_WEIGHTS
-from marcir.errors import ConfigError, needs
-from marcir.schema import Field, Number, record, validate, validate_as
+from marcir.errors import ConfigError, did_you_mean, needs
+from marcir.schema import Field, Number, SchemaError, record, validate
 
 SECTIONS = ("data", "encoder", "loss", "train")
 # The largest side of an image and the longest embedding: more is a slip, and fills the memory.
@@ -180,11 +180,7 @@ def _named(data: Any) -> Any:
 
 
 def checked_options(given: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, Any]:
-    """Options of a loss, each of the type of its default; None as a default says nothing.
-
-    Args:
-        given: The options.
-        known: All options of the loss with their defaults, see `catalog.loss_options`.
+    """Options of a loss, each of the type of its default (`catalog.loss_options`); None says nothing.
 
     Raises:
         SchemaError: For an unknown option, with the nearest known one, and for one of another type.
@@ -192,8 +188,15 @@ def checked_options(given: Mapping[str, Any], known: Mapping[str, Any]) -> dict[
     >>> checked_options({"tau": "1e-1"}, {"tau": 0.3, "plr": True})
     {'tau': 0.1}
     """
-    kinds = {name: Any if value is None else type(value) for name, value in known.items()}
-    return validate_as(kinds, given, "loss")
+    for name in given:
+        if name not in known:
+            hint = did_you_mean(f"loss.{name}", [f"loss.{each}" for each in known])
+            raise SchemaError(f"unknown setting 'loss.{name}'. {hint}", f"loss.{name}")
+    kinds = {name: Number if isinstance(value, float) else type(value) for name, value in known.items()}
+    return {
+        name: value if known[name] is None else validate(kinds[name], value, f"loss.{name}")
+        for name, value in given.items()
+    }
 
 
 def _absolute(path: str | None) -> str | None:

@@ -19,14 +19,12 @@ from functools import cache, wraps
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, dataclass_transform
 
-from marcir.errors import ConfigError, DataError, MarcirError, did_you_mean, needs
+from marcir.errors import ConfigError, DataError, did_you_mean, needs
 from marcir.files import atomic_write, reason
 
 with needs("train"):
-    from pydantic import AfterValidator as AfterValidator
-    from pydantic import AllowInfNan as AllowInfNan
     from pydantic import BeforeValidator as BeforeValidator
-    from pydantic import ConfigDict, TypeAdapter, ValidationError, create_model
+    from pydantic import ConfigDict, TypeAdapter, ValidationError
     from pydantic import Field as Field
     from pydantic import PlainValidator as PlainValidator
     from pydantic.dataclasses import dataclass
@@ -73,20 +71,14 @@ def _number_in_text(value: Any) -> Any:
 
 
 # A finite number, which YAML may have left as a text.
-Number = Annotated[float, BeforeValidator(_number_in_text), AllowInfNan(False)]
+Number = Annotated[float, BeforeValidator(_number_in_text), Field(allow_inf_nan=False)]
 
 
 @dataclass_transform(frozen_default=True)
 def record(
     *, unknown: Literal["forbid", "ignore"] = "forbid", frozen: bool = True, eq: bool = True
 ) -> Callable[[type[T]], type[T]]:
-    """Make a class a dataclass whose fields are validated wherever it is made.
-
-    Args:
-        unknown: What happens to names that it does not have.
-        frozen: Whether it cannot be changed.
-        eq: Whether two with equal fields are equal.
-    """
+    """Make a class a dataclass whose fields are validated; `unknown` names of a file may be ignored."""
 
     def made(cls: type[T]) -> type[T]:
         config = ConfigDict(strict=True, extra=unknown, arbitrary_types_allowed=True)
@@ -107,12 +99,7 @@ def record(
 
 
 def parse(kind: type[T], text: str | bytes, where: str = "") -> T:
-    """A record from JSON.
-
-    Args:
-        kind: Its class, or any other type.
-        text: The JSON.
-        where: What its fields belong to, for errors.
+    """A record, or a value of any other type, from JSON; `where` is what its fields belong to.
 
     Raises:
         SchemaError: Where it is something else; one line that names the field.
@@ -132,45 +119,19 @@ def validate(kind: type[T], content: Any, where: str = "") -> T:
     return parse(kind, json.dumps(content), where)
 
 
-def validate_as(kinds: Mapping[str, Any], content: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """Named values, each of its own type.
-
-    Args:
-        kinds: The known names and their types.
-        content: The values, all of them or some.
-        where: What they belong to, for errors.
-
-    Raises:
-        SchemaError: For an unknown name, with the nearest known one, and for a value of another type.
-    """
-    types: dict[str, Any] = {name: (Number if kind is float else kind, None) for name, kind in kinds.items()}
-    strict = ConfigDict(strict=True, extra="forbid", protected_namespaces=())
-    made = validate(create_model(where, __config__=strict, **types), content, where)
-    return {name: getattr(made, name) for name in content}
-
-
-def load(
-    kind: type[T], path: str | Path, what: str, advice: str = "", error: type[MarcirError] = DataError
-) -> T:
+def load(kind: type[T], path: str | Path, what: str, advice: str = "") -> T:
     """A record from its JSON file.
 
-    Args:
-        kind: Its class.
-        path: The file.
-        what: What the file should be, such as `a split`.
-        advice: What to do where it is something else, or where there is none.
-        error: The class of the error.
-
     Raises:
-        MarcirError: Of the given class; one line that names the file and the field.
+        DataError: One line that names the file and the field, `what` it should be, and what to do.
     """
     end = f" {advice}" if advice else ""
     try:
         return parse(kind, Path(path).read_bytes())
     except FileNotFoundError:
-        raise error(f"{path}: there is no such file.{end}") from None
-    except (OSError, SchemaError) as found:
-        raise error(f"{path}: not {what} ({reason(found)}).{end}") from found
+        raise DataError(f"{path}: there is no such file.{end}") from None
+    except (OSError, SchemaError) as error:
+        raise DataError(f"{path}: not {what} ({reason(error)}).{end}") from error
 
 
 def save(path: str | Path, content: Any, indent: int | None = None, durable: bool = True) -> None:
@@ -192,24 +153,23 @@ def fields_of(kind: Any) -> dict[str, Any]:
 
 @cache
 def _adapter(kind: Any) -> TypeAdapter[Any]:
-    strict = None if fields_of(kind) else ConfigDict(strict=True)  # a record has its own
-    return TypeAdapter(kind, config=strict)
+    return TypeAdapter(kind, config=None if fields_of(kind) else ConfigDict(strict=True))
 
 
 def _schema_error(error: ValidationError, kind: Any, where: str) -> SchemaError:
-    """What pydantic has found, in one line: the field, its value, and what it must be."""
+    """The most telling mistake: another version explains the rest, and an unknown name what is missing."""
     found: list[Any] = error.errors(include_url=False)
-    names = [".".join(str(part) for part in (where, *each["loc"]) if part != "") for each in found]
-    missing = [name for name, each in zip(names, found, strict=True) if each["type"] == "missing"]
-    # Another version explains the rest, and an unknown name explains what is missing.
-    order = sorted(range(len(found)), key=lambda k: (names[k] != "version", found[k]["type"] not in _UNKNOWN))
-    name, first = names[order[0]], found[order[0]]
+    for each in found:
+        each["name"] = ".".join(str(part) for part in (where, *each["loc"]) if part != "")
+    first = min(found, key=lambda each: (each["name"] != "version", each["type"] not in _UNKNOWN))
     if first["type"] == "missing":
-        return SchemaError(f"{', '.join(missing)}: missing.", name)
-    return SchemaError(_text(name, first, kind), name)
+        missing = ", ".join(each["name"] for each in found if each["type"] == "missing")
+        return SchemaError(f"{missing}: missing.", first["name"])
+    return SchemaError(_text(first["name"], first, kind), first["name"])
 
 
 def _text(name: str, found: Mapping[str, Any], kind: Any) -> str:
+    """The field, its value, and what it must be."""
     context, value = found.get("ctx", {}), repr(found["input"])[:_SHOWN]
     if found["type"] == "value_error":
         return str(context["error"])
@@ -218,8 +178,7 @@ def _text(name: str, found: Mapping[str, Any], kind: Any) -> str:
     if found["type"] in _UNKNOWN:
         for part in found["loc"][:-1]:
             kind = getattr(fields_of(kind).get(part), "annotation", None)
-        before = name.rpartition(".")[0]
-        known = [f"{before}.{each}" if before else each for each in fields_of(kind)]
+        known = [name.removesuffix(found["loc"][-1]) + each for each in fields_of(kind)]
         return f"unknown setting '{name}'. {did_you_mean(name, known)}"
     if found["type"] == "literal_error":
         choices = re.findall(r"[^\s',]+", context["expected"].replace(" or ", " "))

@@ -58,7 +58,7 @@ def test_indexing_says_what_training_would_add_and_how(
     )
     assert said[-1].startswith("These are features of ImageNet.")
     command = said[-1][said[-1].index("marcir train") :].split()
-    assert command[command.index("--data.root") + 1] == str(archive)
+    assert command[command.index("--root") + 1] == str(archive)
     assert command[command.index("--train.batch_size") + 1] == "4"  # of 16 training images
     assert command[command.index("--run") + 1] == "runs/archive"
     assert said[-2] == (

@@ -513,9 +513,9 @@ def test_settings_that_cannot_be_used_are_refused_in_one_line(
     [
         ("train:\n  lrr: 1\n", "unknown setting 'train.lrr'. Did you mean 'train.lr'?"),
         ("trian:\n  lr: 1\n", "unknown setting 'trian'. Did you mean 'train'?"),
-        ("train: 3\n", "'train' must hold settings, such as 'train: {name: ...}'"),
-        ("loss: marc\n", "'loss' must hold settings"),
-        ("train:\n", "'train' must hold settings"),
+        ("train: 3\n", "train = 3: must hold settings, such as {name: value}."),
+        ("loss: marc\n", "loss = 'marc': must hold settings"),
+        ("train:\n", "train = None: must hold settings"),
         ("1: 2\n", "unknown setting '1'"),
         ("- 1\n", "expected sections"),
         ("a: [\n", "c.yaml: while parsing"),

@@ -2,6 +2,7 @@
 
 import argparse
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
 from marcir.catalog import LOSSES, loss_options
@@ -12,8 +13,6 @@ from marcir.errors import ConfigError, needs
 
 if TYPE_CHECKING:
     from marcir.config import Config
-
-Files = Sequence[tuple[str, Mapping[str, Any]]]  # path and content
 
 _METAVARS = {int: "INT", float: "FLOAT", bool: "{true,false}", str: "TEXT"}
 # Options that other commands have, too, and the settings that they stand for.
@@ -42,89 +41,78 @@ def read_config(arguments: Sequence[str], parser: Parser | None = None) -> "Conf
         ConfigError: One line that names the setting, and the file where it is in one.
         SystemExit: Where help or the settings were printed, or an option is unknown.
     """
-    from marcir.config import Config, LossConfig, checked_options, read_yaml
+    from marcir.config import Config, LossConfig, checked_options
     from marcir.schema import SchemaError
 
-    parser = parser or Parser(prog="marcir train", allow_abbrev=False)
-    early = _early(arguments)
-    files = [(path, read_yaml(path)) for path in early["config"]]
-    found = _merged(files)
-    loss = early["loss.name"] or found["loss"].get("name")
+    found, origin, loss = _from_files(arguments)
     helping = {"-h", "--help"} & set(arguments)
     # Without the options of any loss, help need not import torch.
     known = {} if helping and loss is None else loss_options(loss or LossConfig.name)
+    parser = parser or Parser(prog="marcir train", allow_abbrev=False)
     _add_options(parser, known)
     options = vars(parser.parse(arguments))
-    given = _given(options)
-    for name, value in given.items():
-        section, _, setting = name.partition(".")
-        found[section][setting] = value
-    chosen = {"name": LossConfig.name, **found["loss"]}
+    found |= _given(options)
     try:
-        found["loss"] = {"name": chosen.pop("name"), **known, **checked_options(chosen, known)}
-        config = Config.of(found, options["run"])
+        chosen = {name[5:]: found[name] for name in found if name.startswith("loss.") and name != "loss.name"}
+        complete = {**known, **checked_options(chosen, known)}
+        found |= {f"loss.{name}": value for name, value in complete.items()}
+        config = Config.of(_nested(found), options["run"])
     except SchemaError as error:
-        raise ConfigError(f"{_file_of(error.field, files, given)}{error}") from error
+        where = (path for name, path in origin.items() if f"{name}.".startswith(f"{error.field}."))
+        prefix = "" if error.field in options else next(where, "")
+        raise ConfigError(f"{prefix}{error}") from error
     if options["print_config"]:
-        _print(config)
+        print(_yaml().safe_dump({"run": config.run, **config.nested()}, sort_keys=False), end="")
         parser.exit()
     return config
 
 
-def _early(arguments: Sequence[str]) -> dict[str, Any]:
-    """The files and the loss, which must be known before the other options are."""
+def _from_files(arguments: Sequence[str]) -> tuple[dict[str, Any], dict[str, str], str | None]:
+    """Settings in files by dotted names, the file of each, and the loss that files or an option name."""
+    from marcir.config import read_yaml
+
     parser = Parser(prog="marcir train", add_help=False, allow_abbrev=False)
     parser.add_argument("--config", action="append", default=[])
     parser.add_argument("--loss.name")
-    return vars(parser.parse_known_args(arguments)[0])
+    early = vars(parser.parse_known_args(arguments)[0])
+    found: dict[str, Any] = {}
+    origin: dict[str, str] = {}
+    for path in early["config"]:
+        content = _flat(read_yaml(path))
+        found |= content
+        origin |= dict.fromkeys(content, f"{path}: ")
+    return found, origin, early["loss.name"] or found.get("loss.name")
 
 
-def _merged(files: Files) -> dict[str, Any]:
-    """The settings of all files, section by section."""
-    from marcir.config import SECTIONS
-
-    found: dict[str, Any] = {section: {} for section in SECTIONS}
-    for path, content in files:
-        for section, settings in content.items():
-            if section not in SECTIONS:
-                found[section] = settings
-            elif isinstance(settings, dict):
-                found[section].update(settings)
-            else:
-                raise ConfigError(
-                    f"{path}: '{section}' must hold settings, such as '{section}: {{name: ...}}'."
-                )
+def _flat(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings by their dotted names; a section that is none is left as it is."""
+    found: dict[str, Any] = {}
+    for section, settings in content.items():
+        if isinstance(settings, dict):
+            found |= {f"{section}.{name}": value for name, value in settings.items()}
+        else:
+            found[section] = settings
     return found
 
 
-def _given(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings that are set by options, by their dotted names.
+def _nested(found: Mapping[str, Any]) -> dict[str, Any]:
+    """Sections of settings from dotted names."""
+    sections: dict[str, Any] = {}
+    for name, value in found.items():
+        section, _, setting = name.partition(".")
+        if setting:
+            sections.setdefault(section, {})[setting] = value
+    return sections | {name: value for name, value in found.items() if "." not in name}
 
-    Raises:
-        ConfigError: Where the short and the dotted option differ.
-    """
-    given = {name: value for name, value in options.items() if "." in name}
+
+def _given(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings that are set by options, by their dotted names; a short and a dotted one must agree."""
+    given = {name: None if value == "null" else value for name, value in options.items() if "." in name}
     for short, name in _SHORT.items():
         value = options[short]
         if value is not None and given.setdefault(name, value) != value:
             raise ConfigError(f"--{short} {value} and --{name} {given[name]}: give one of them.")
     return given
-
-
-def _file_of(field: str, files: Files, given: Mapping[str, Any]) -> str:
-    """The file that a setting comes from, with a colon; nothing where it is an option."""
-    section, _, setting = field.partition(".")
-    if field not in given:
-        for path, content in reversed(files):
-            if section in content and (not setting or setting in content[section]):
-                return f"{path}: "
-    return ""
-
-
-def _print(config: "Config") -> None:
-    with needs("train"):
-        import yaml
-    print(yaml.safe_dump({"run": config.run, **config.nested()}, sort_keys=False), end="")
 
 
 def _add_options(parser: Parser, known: Mapping[str, Any]) -> None:
@@ -167,21 +155,21 @@ def _add(group: Any, name: str, kind: Any, default: Any, text: str) -> None:
     group.add_argument(
         f"--{name}",
         metavar=f"{{{','.join(kinds)}}}" if chosen else _METAVARS[kinds[0]],
-        type=str if chosen or kind is str else _path if str in kinds else _value,
+        type=str if chosen or str in kinds else _value,
         default=argparse.SUPPRESS,
         help=f"{text} {shown}".strip(),
     )
 
 
-def _path(text: str) -> str | None:
-    return None if text == "null" else text
-
-
 def _value(text: str) -> Any:
     """What a text means in YAML, such as 3, true or null."""
+    yaml = _yaml()
+    with suppress(yaml.YAMLError):
+        return yaml.safe_load(text)
+    return text
+
+
+def _yaml() -> Any:
     with needs("train"):
         import yaml
-    try:
-        return yaml.safe_load(text)
-    except yaml.YAMLError:
-        return text
+    return yaml

@@ -13,7 +13,7 @@ from marcir.checks import check_choice, check_seed
 from marcir.data.archive import Archive
 from marcir.data.stratify import iterative_stratification
 from marcir.errors import ConfigError, DataError, did_you_mean
-from marcir.schema import AfterValidator, load, record, save
+from marcir.schema import Field, load, record, save
 
 Method = Literal["random", "stratified"]
 PARTS = ("train", "validation", "test")
@@ -38,7 +38,7 @@ class Split:
 
     dataset: str
     method: Method
-    seed: Annotated[int, AfterValidator(check_seed)]
+    seed: Annotated[int, Field(ge=0, le=2**63 - 1)]
     label_checksum: str
     train: tuple[str, ...]
     validation: tuple[str, ...]
@@ -79,11 +79,7 @@ class Split:
 
     @classmethod
     def load(cls, path: str | Path, archive: Archive) -> "Split":
-        """Read a split and check that it is one of this archive.
-
-        Raises:
-            DataError: Where parts overlap, name unknown images, or the label table is another.
-        """
+        """Read a split and `check` that it is one of this archive."""
         split = load(cls, path, "a split", "Make it with: marcir data split")
         split.check(archive, path)
         return split

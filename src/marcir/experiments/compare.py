@@ -1,14 +1,13 @@
 """Compare two models query by query."""
 
-import json
 import math
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from marcir.errors import DataError
-from marcir.files import atomic_write
 from marcir.metrics.comparison import ColumnComparison, compare_scores
+from marcir.schema import save
 from marcir.text_tables import aligned, percent, plain
 from marcir.training.evaluation_file import EvaluationFile
 
@@ -55,8 +54,7 @@ class Comparison:
 
     def save_json(self, path: str | Path) -> None:
         """Write the JSON file, whole or not at all."""
-        with atomic_write(Path(path)) as temporary:
-            temporary.write_text(json.dumps(self.as_json(), allow_nan=False) + "\n", "utf-8")
+        save(path, self.as_json())
 
 
 def compare(first: str | Path, second: str | Path, seed: int = 0) -> Comparison:

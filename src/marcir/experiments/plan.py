@@ -12,13 +12,13 @@ from typing import Annotated, Any
 import torch
 
 from marcir.catalog import LOSSES, create_loss, loss_options
-from marcir.checks import NAMED_WEIGHTS, RANDOM_WEIGHTS, check_seed
+from marcir.checks import NAMED_WEIGHTS, RANDOM_WEIGHTS
 from marcir.config import Config, LossConfig, checked_options, read_yaml
 from marcir.errors import ConfigError
 from marcir.experiments.record import COMPARISON, run_name, slug
 from marcir.labels.statistics import LabelStatistics
 from marcir.model.backbone import check_backbone
-from marcir.schema import AfterValidator, BeforeValidator, Field, record, validate
+from marcir.schema import BeforeValidator, Field, record, validate
 from marcir.training.run_folder import DATA_PLACES, NEUTRAL
 from marcir.training.train import effective
 
@@ -88,7 +88,7 @@ _Losses = Annotated[
     BeforeValidator(lambda given: list(LOSSES) if given == "all" else given),
     Field(min_length=1),
 ]
-_Seed = Annotated[int, AfterValidator(check_seed)]
+_Seed = Annotated[int, Field(ge=0, le=2**63 - 1)]
 
 
 @record()

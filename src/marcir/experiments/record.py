@@ -146,7 +146,7 @@ class Results:
     def load(self, study: str, name: str) -> Record | None:
         """A run's record; None where there is none."""
         path = self.record_file(study, name)
-        return read_record(path) if path.exists() else None
+        return _read(path) if path.exists() else None
 
     def records(self) -> list[Record]:
         """All records, in the order of their files.
@@ -154,17 +154,12 @@ class Results:
         Raises:
             DataError: For a file that is no record.
         """
-        return [read_record(path) for path in sorted(self.path.glob("records/*/*.json"))]
+        return [_read(path) for path in sorted(self.path.glob("records/*/*.json"))]
 
     def vectors(self, record: Record) -> Embeddings:
         """The vectors of a run's test images."""
         return Embeddings.load(self.vectors_file(record.study, record.name))
 
 
-def read_record(path: Path) -> Record:
-    """A record from its file.
-
-    Raises:
-        DataError: Where it is something else.
-    """
+def _read(path: Path) -> Record:
     return load(Record, path, "a record of marcir benchmark", "Remove it to run it again.")

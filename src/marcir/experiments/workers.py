@@ -1,21 +1,28 @@
-"""Several runs side by side, each in a process that may die without taking the others along."""
+"""Several runs side by side, each in a process that may die without taking the others along.
+
+The process is `python -m marcir.experiments.workers RESULTS [tell]`. It reads one record per line from its
+standard input and answers with one line when the run is done. Its input ends when whoever asked is gone.
+"""
 
 import json
 import os
+import queue
 import selectors
 import signal
 import subprocess
 import sys
+import threading
 from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 
 from marcir.experiments.record import Record, Results
 from marcir.processes import describe_exit
-from marcir.schema import to_json
+from marcir.schema import parse, to_json
 
-_WORKER = "marcir.experiments.worker"
+_WORKER = "marcir.experiments.workers"
 _PATIENCE = 120  # seconds that a run may take to save itself after Ctrl-C
 
 
@@ -128,3 +135,31 @@ def perform_all(
         for each in left:
             each.wait()
         at_work.close()
+
+
+def main() -> None:
+    """Perform the runs that are asked for."""
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # whatever a library prints must not be taken for an answer
+    asked: queue.Queue[str] = queue.Queue()
+    threading.Thread(target=_listen, args=(asked,), daemon=True).start()
+    results = Results(Path(sys.argv[1]))
+    from marcir.experiments.perform import perform
+
+    while True:
+        record = parse(Record, asked.get())
+        try:
+            done = perform(record, results, quiet="tell" not in sys.argv[2:])
+        except KeyboardInterrupt:
+            os._exit(130)
+        print(json.dumps({"error": done.error}), file=answers, flush=True)
+
+
+def _listen(asked: "queue.Queue[str]") -> None:
+    for line in sys.stdin:
+        asked.put(line)
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

@@ -50,11 +50,8 @@ class ColumnComparison:
 
 def bootstrap_intervals(scores: Scores, seed: int = 0) -> dict[str, Interval]:
     """95 % intervals of every column: queries are drawn again, with the gallery as it is."""
-    return {name: _of_each(values[~np.isnan(values)], seed) for name, values in scores.per_query.items()}
-
-
-def _of_each(values: np.ndarray, seed: int) -> Interval:
-    return _bootstrap(values, np.ones(len(values), np.int64), seed)
+    known = {name: values[~np.isnan(values)] for name, values in scores.per_query.items()}
+    return {name: _bootstrap(values, np.ones(len(values), np.int64), seed) for name, values in known.items()}
 
 
 def compare_scores(

@@ -5,14 +5,10 @@ from typing import Annotated, Any
 
 from marcir.checks import check_choice
 from marcir.config import MOST_NUMBERS, MOST_PIXELS
-from marcir.schema import AfterValidator, AllowInfNan, Field, parse, record
+from marcir.schema import Field, parse, record
 
-_Finite = Annotated[float, AllowInfNan(False)]
+_Finite = Annotated[float, Field(allow_inf_nan=False)]
 _Positive = Annotated[_Finite, Field(gt=0)]
-
-
-def _one_of(name: str, *known: str) -> AfterValidator:
-    return AfterValidator(lambda value: check_choice(name, value, known))
 
 
 @record(unknown="ignore")
@@ -44,11 +40,11 @@ class ModelConfig:
     bands: Annotated[int, Field(ge=1, le=1 << 12)]
     size: Annotated[int, Field(ge=1, le=MOST_PIXELS)]
     packed_size: Annotated[int, Field(ge=1, le=2 * MOST_PIXELS)]
-    dtype: Annotated[str, _one_of("dtype", "uint8", "uint16", "int16", "float32")]
+    dtype: str
     mean: tuple[_Finite, ...]
     std: tuple[_Positive, ...]
     dim: Annotated[int, Field(ge=0, le=MOST_NUMBERS)]
-    embedding: Annotated[str, _one_of("embedding", "projection", "backbone")]
+    embedding: str
     labels: tuple[str, ...]
     training_counts: tuple[int, ...]
     loss: dict[str, Any]
@@ -57,6 +53,8 @@ class ModelConfig:
     split_checksum: str
 
     def __post_init__(self) -> None:
+        check_choice("dtype", self.dtype, ("uint8", "uint16", "int16", "float32"))
+        check_choice("embedding", self.embedding, ("projection", "backbone"))
         for name in ("mean", "std"):
             if len(getattr(self, name)) not in (1, self.bands):
                 raise ValueError(f"{name} must be one number per band")
@@ -69,9 +67,5 @@ class ModelConfig:
 
 
 def checked_config(content: Any) -> ModelConfig:
-    """The configuration in the content of a `config.json`; what it has besides is left out.
-
-    Raises:
-        SchemaError: Says which entry is missing or cannot be.
-    """
+    """The configuration in the content of a `config.json`; a SchemaError names the entry that cannot be."""
     return parse(ModelConfig, json.dumps(content))

@@ -81,7 +81,7 @@ class Trial:
     threads: int
 
 
-@dataclass(frozen=True)
+@record()
 class Tried:
     """The result of a trial.
 
@@ -102,12 +102,9 @@ class Tried:
 
 
 @record()
-class _Kept:
+class _Kept(Tried):
     """A verdict in the cache, when it was found, and what it is about."""
 
-    verdict: Verdict
-    rate: float
-    what: str
     time: float
     subject: str
 
@@ -310,7 +307,7 @@ def _kept(file: Path, subject: str) -> Tried | None:
     except DataError:
         return None
     recent = kept.verdict != "open" or 0 <= time.time() - kept.time < _OPEN_SECONDS
-    return Tried(kept.verdict, kept.rate, kept.what) if kept.subject == subject and recent else None
+    return kept if kept.subject == subject and recent else None
 
 
 def _keep(file: Path, subject: str, tried: Tried) -> None:

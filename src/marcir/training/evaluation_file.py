@@ -9,18 +9,15 @@ from marcir.metrics.scores import Scores
 from marcir.schema import PlainValidator, load, record
 
 
-def _scores(value: Any) -> Scores:
+def _as_scores(value: Any) -> Scores:
     return value if isinstance(value, Scores) else Scores.from_json(value, "scores")
 
 
-# Scores as a field of a record.
-StoredScores = Annotated[Scores, PlainValidator(_scores)]
+StoredScores = Annotated[Scores, PlainValidator(_as_scores)]  # as a field of a record
 
 
 @record(unknown="ignore")
-class ReferenceScores:
-    """A row that the model is measured against; None where no query has a relevant image."""
-
+class _Row:
     scores: Mapping[str, float | None]
 
 
@@ -36,15 +33,11 @@ class EvaluationFile:
     """
 
     model: StoredScores
-    references: Mapping[str, ReferenceScores] = field(default_factory=dict)
+    references: Mapping[str, _Row] = field(default_factory=dict)
     name: str | None = None
     judged_by: str | None = None
 
     @classmethod
     def load(cls, path: str | Path) -> "EvaluationFile":
-        """Read what `Evaluation.save_json` wrote.
-
-        Raises:
-            DataError: Where the file is missing or is something else.
-        """
+        """Read what `Evaluation.save_json` wrote; a DataError where it is something else."""
         return load(cls, path, "what `marcir evaluate --json` writes", "Make it with: marcir evaluate --json")

@@ -42,10 +42,8 @@ def _scores(metrics: Path) -> list[str]:
         found = EvaluationFile.load(metrics)
     except DataError:
         return ["metrics.json cannot be read."]
-    named = {name: list(of.scores.values()) for name, of in found.references.items()}
-    named[metrics.parent.name] = list(found.model.values())
-    rows = [
-        [name, *(percent(math.nan if value is None else value) for value in values)]
-        for name, values in named.items()
-    ]
-    return ["", aligned([["", *found.model], *rows])]
+    named = {name: row.scores for name, row in found.references.items()} | {metrics.parent.name: found.model}
+    rows = [["", *found.model]]
+    for name, scores in named.items():
+        rows.append([name, *(percent(math.nan if value is None else value) for value in scores.values())])
+    return ["", aligned(rows)]
