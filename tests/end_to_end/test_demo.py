@@ -27,7 +27,7 @@ def test_the_demo_goes_from_nothing_to_a_report_an_index_and_a_search(
 
     assert main(SHORT) == 0  # started again, it does only what is missing
     again = capsys.readouterr()
-    assert "scenes-marc-calibrated" not in again.err
+    assert "scenes-marc-proto" not in again.err
     hits = done.stdout[done.stdout.index("Images like") : done.stdout.index("labels among")]
     assert hits in again.out
 

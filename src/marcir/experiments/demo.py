@@ -27,7 +27,7 @@ from marcir.types import Embeddings
 
 SIZE = 128
 # The first is the one that is searched with.
-LOSSES = ("marc-calibrated", "mulsupcon")
+LOSSES = ("marc-proto", "mulsupcon")
 _VIEWS = 2  # augmented versions of each image
 _HITS = 6
 _QUERIES = 3  # of the picture
