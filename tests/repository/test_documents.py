@@ -84,14 +84,8 @@ def test_a_loss_page_has_formula_symbols_example_and_use(page: str) -> None:
     assert "../results.md" in page
 
 
-# Pages that are mostly tables, and those of the archive and its service.
-NOT_WRAPPED = {"ablations.md", "page.md", "results.md", "search.md", "serve.md"}
-
-
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
 def test_prose_is_wrapped_at_100_columns(document: Path) -> None:
-    if document.name in NOT_WRAPPED:
-        return
     text = re.sub(r"^```.*?^```", "", document.read_text("utf-8"), flags=re.DOTALL | re.M)
     prose = [line for line in text.splitlines() if not line.startswith(("|", "    ", "!["))]
     assert not [line for line in prose if len(line) > 100]
