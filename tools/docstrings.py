@@ -24,7 +24,7 @@ class DoctestsAndFormulas(griffe.Extension):
 def _fenced(paragraph: str) -> str:
     lines = paragraph.splitlines()
     if paragraph.startswith(">>> "):
-        return f"```pycon\n{paragraph}\n```"
+        return f"```pycon\n{paragraph.replace('  # doctest: +SKIP', '')}\n```"
     if lines and all(line.startswith(" ") or _DEFINITION.match(line) for line in lines):
         return paragraph if lines[0].startswith(" ") else f"```text\n{paragraph}\n```"
     return paragraph
