@@ -54,7 +54,7 @@ def test_paths_may_hold_environment_variables(tmp_path: Path, monkeypatch: pytes
         ({"losses": [3]}, "losses.0 = 3: must hold settings"),
         ({"losses": []}, "losses = []: must not be empty"),
         ({"seeds": 3}, "seeds = 3: must be a list"),
-        ({"seeds": [-1]}, "seed = -1: must be a whole number from 0"),
+        ({"seeds": [-1]}, "seeds.0 = -1: must be 0 or more"),
         ({"datasets": ["ucm", "ucm"]}, "duplicate 'ucm'"),
         (
             {"datasets": [{"name": "ucm", "rot": "x"}]},

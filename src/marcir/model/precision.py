@@ -307,7 +307,7 @@ def _kept(file: Path, subject: str) -> Tried | None:
     except DataError:
         return None
     recent = kept.verdict != "open" or 0 <= time.time() - kept.time < _OPEN_SECONDS
-    return kept if kept.subject == subject and recent else None
+    return Tried(kept.verdict, kept.rate, kept.what) if kept.subject == subject and recent else None
 
 
 def _keep(file: Path, subject: str, tried: Tried) -> None:
