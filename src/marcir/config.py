@@ -159,24 +159,27 @@ class Config:
         if isinstance(loss, Mapping):
             options = {name: value for name, value in loss.items() if name != "name"}
             loss = {"name": loss.get("name", LossConfig.name), "options": options}
-        named = {"data": _named(content["data"])} if "data" in content else {}
-        return validate(cls, {**content, **named, "loss": loss, "run": run or content.get("run")})
+        return validate(cls, {**content, "loss": loss, "run": run or content.get("run")})
 
 
-def _named(data: Any) -> Any:
-    """Settings of an archive with the name of its dataset: a folder with a table of labels needs none.
+def with_dataset(content: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Settings with the name of the dataset, which a folder with a table of labels does not need.
+
+    Args:
+        content: Settings by section.
 
     Raises:
         ConfigError: For a folder without labels.
     """
+    data = content.get("data")
     if not isinstance(data, Mapping) or "name" in data or not isinstance(root := data.get("root"), str):
-        return data
+        return content
     if data.get("labels") is None and not (Path(root) / "labels.csv").exists():
         raise ConfigError(
             f"--root {root}: there is no labels.csv in it. Add one (path,labels), give one with --labels, or "
             "name the dataset: --dataset ucm, ml-aid ..."
         )
-    return {**data, "name": "manifest"}
+    return {**content, "data": {**data, "name": "manifest"}}
 
 
 def checked_options(given: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, Any]:

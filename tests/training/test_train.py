@@ -517,6 +517,7 @@ def test_settings_that_cannot_be_used_are_refused_in_one_line(
         ("loss: marc\n", "loss = 'marc': must hold settings"),
         ("train:\n", "train = None: must hold settings"),
         ("1: 2\n", "unknown setting '1'"),
+        ("train.lr: 1\n", "'train.lr' must be in a section: 'train: {lr: ...}'."),
         ("- 1\n", "expected sections"),
         ("a: [\n", "c.yaml: while parsing"),
         ("train:\n  lr: fast\n", "train.lr = 'fast': must be a number."),

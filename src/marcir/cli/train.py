@@ -41,7 +41,7 @@ def read_config(arguments: Sequence[str], parser: Parser | None = None) -> "Conf
         ConfigError: One line that names the setting, and the file where it is in one.
         SystemExit: Where help or the settings were printed, or an option is unknown.
     """
-    from marcir.config import Config, LossConfig, checked_options
+    from marcir.config import Config, LossConfig, checked_options, with_dataset
     from marcir.schema import SchemaError
 
     found, origin, loss = _from_files(arguments)
@@ -56,7 +56,7 @@ def read_config(arguments: Sequence[str], parser: Parser | None = None) -> "Conf
         chosen = {name[5:]: found[name] for name in found if name.startswith("loss.") and name != "loss.name"}
         complete = {**known, **checked_options(chosen, known)}
         found |= {f"loss.{name}": value for name, value in complete.items()}
-        config = Config.of(_nested(found), options["run"])
+        config = Config.of(with_dataset(_nested(found)), options["run"])
     except SchemaError as error:
         where = (path for name, path in origin.items() if f"{name}.".startswith(f"{error.field}."))
         prefix = "" if error.field in options else next(where, "")
@@ -78,7 +78,11 @@ def _from_files(arguments: Sequence[str]) -> tuple[dict[str, Any], dict[str, str
     found: dict[str, Any] = {}
     origin: dict[str, str] = {}
     for path in early["config"]:
-        content = _flat(read_yaml(path))
+        content = read_yaml(path)
+        for name in (name for name in content if "." in name):
+            section, _, setting = name.partition(".")
+            raise ConfigError(f"{path}: '{name}' must be in a section: '{section}: {{{setting}: ...}}'.")
+        content = _flat(content)
         found |= content
         origin |= dict.fromkeys(content, f"{path}: ")
     return found, origin, early["loss.name"] or found.get("loss.name")

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from marcir.catalog import loss_options
-from marcir.config import Config
+from marcir.config import Config, with_dataset
 from marcir.data.split import Split
 from marcir.errors import ConfigError, DataError, DependencyError, LabelError, TrainingError
 from marcir.files import folder_lock
@@ -85,7 +85,7 @@ def train(config: Config | Mapping[str, Any], run: str | Path | None = None) -> 
         MarcirError: For settings, data or checkpoints that cannot be used.
     """
     if not isinstance(config, Config):
-        config = Config.of(config)
+        config = Config.of(with_dataset(config))
     trained = train_run(config if run is None else replace(config, run=str(run)))
     return None if trained is None or trained.tested is None else trained.tested.evaluation
 
