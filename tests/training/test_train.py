@@ -532,6 +532,7 @@ def test_settings_that_cannot_be_used_are_refused_in_one_line(
         "word",
         "nothing",
         "number as section",
+        "dotted name",
         "list",
         "broken",
         "type",
