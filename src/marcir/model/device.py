@@ -25,7 +25,7 @@ def choose_device(name: str | torch.device = "auto") -> torch.device:
     device(type='cpu')
     """
     if name == "auto":
-        name = "cuda" if torch.cuda.is_available() else "mps" if _has_mps() else "cpu"
+        return torch.device("cuda" if torch.cuda.is_available() else "mps" if _has_mps() else "cpu")
     try:
         device = torch.device(name)
     except RuntimeError:

@@ -105,7 +105,7 @@ class Model:
         return self.square(_as_array(image, position), Path(f"image {position}"))
 
 
-def load_model(path: str | Path, device: str = "auto") -> Model:
+def load_model(path: str | Path, device: str | torch.device = "auto") -> Model:
     """A model from the folder that `marcir train` wrote.
 
     >>> model = load_model("runs/ucm")  # doctest: +SKIP

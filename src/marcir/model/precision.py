@@ -26,6 +26,7 @@ from filelock import FileLock
 
 from marcir.errors import ConfigError, DataError
 from marcir.files import cache_folder, reason
+from marcir.model.device import choose_device
 from marcir.processes import signal_name
 from marcir.schema import load, record, save
 
@@ -127,19 +128,25 @@ class Processor:
         return bool(self.flags & _FLAGS) or bool(torch.cpu._is_avx512_bf16_supported())
 
 
-def choose_precision(asked: Literal["auto", "float32", "bfloat16"], trial: Trial) -> Precision:
+def choose_precision(
+    asked: Literal["auto", "float32", "bfloat16"], trial: Trial, device: str = "auto"
+) -> Precision:
     """The precision of a run on this machine.
 
     Args:
         asked: What the settings say.
         trial: What will be trained.
+        device: Where.
 
     Raises:
-        ConfigError: Where bfloat16 is asked for and cannot be used.
+        ConfigError: Where bfloat16 is asked for and cannot be used, and for a device that is not there.
     """
+    place = choose_device(device).type
     if asked == "float32":
         return Precision("float32", "as set")
-    if torch.cuda.is_available():
+    if place == "mps":
+        return Precision(asked if asked == "bfloat16" else "float32", "this GPU is not tried")
+    if place == "cuda":
         native = bool(torch.cuda.is_bf16_supported(including_emulation=False))
         if asked == "bfloat16":
             return Precision("bfloat16", "as set")

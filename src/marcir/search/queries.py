@@ -250,8 +250,10 @@ def unpacked_model(store: Store, device: str = "auto") -> "Model":
     Raises:
         StoreError: Where its files are not those that made the vectors, and where the cache cannot be used.
     """
+    from marcir.model.device import choose_device
     from marcir.model.model import load_model  # imports timm, which most searches do without
 
+    place = choose_device(device)
     try:
         folder = cache_outside(Path(store.about.root)) / "models" / store.about.model
         if not folder.is_dir():
@@ -262,7 +264,7 @@ def unpacked_model(store: Store, device: str = "auto") -> "Model":
             "Set MARCIR_CACHE to a folder that can be written."
         ) from error
     try:
-        return load_model(folder, device)
+        return load_model(folder, place)
     except ConfigError as error:
         raise StoreError(
             f"{error} This is the copy of the store's model in the cache: remove it, or set MARCIR_CACHE to "

@@ -27,7 +27,7 @@ def decide_precision(config: Config, begun: Config | None = None) -> tuple[Confi
     if begun is not None and asked == "auto":
         asked = begun.train.precision
     try:
-        precision = choose_precision(asked, trial)
+        precision = choose_precision(asked, trial, config.train.device)
     except UnusablePrecisionError as error:
         if begun is None:
             raise
