@@ -96,10 +96,10 @@ class TrainConfig:
     checkpoint_minutes: Number = _setting(10.0, "also save within an epoch, after so many minutes", ge=0)
 
 
-def fitting_batch(images: int) -> int:
+def suggest_batch_size(images: int) -> int:
     """A batch size for few training images: a power of two, so that there are about four batches.
 
-    >>> fitting_batch(42), fitting_batch(1475), fitting_batch(3)
+    >>> suggest_batch_size(42), suggest_batch_size(1475), suggest_batch_size(3)
     (8, 256, 2)
     """
     return max(2, 1 << max(0, (images // 4).bit_length() - 1))
@@ -120,7 +120,7 @@ class Config:
         """The run's folder; named after dataset and loss by default."""
         return Path(self.run or f"runs/{self.data.name}-{self.loss.name}")
 
-    def anchored(self) -> "Config":
+    def with_absolute_paths(self) -> "Config":
         """With paths that hold from any folder."""
         names = ("root", "labels", "split")
         data: dict[str, Any] = {name: _absolute(getattr(self.data, name)) for name in names}
@@ -137,19 +137,19 @@ class Config:
         """
         return {
             f"{section}.{name}": value
-            for section, settings in self.nested().items()
+            for section, settings in self.to_dict().items()
             for name, value in settings.items()
         }
 
-    def nested(self) -> dict[str, dict[str, Any]]:
+    def to_dict(self) -> dict[str, dict[str, Any]]:
         """The sections as they stand in YAML: the loss's options beside its name."""
         sections = {section: asdict(getattr(self, section)) for section in ("data", "encoder", "train")}
         loss = {"name": self.loss.name, **self.loss.options}
         return {section: loss if section == "loss" else sections[section] for section in SECTIONS}
 
     @classmethod
-    def of(cls, content: Mapping[str, Any], run: str | None = None) -> "Config":
-        """From nested sections, such as `nested` gives.
+    def from_dict(cls, content: Mapping[str, Any], run: str | None = None) -> "Config":
+        """From nested sections, such as `to_dict` gives.
 
         Raises:
             SchemaError: For an unknown section or setting, with the nearest known one, and for a value that
@@ -179,13 +179,13 @@ def _named(data: Any) -> Any:
     return {**data, "name": "manifest"}
 
 
-def checked_options(given: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, Any]:
+def validate_options(given: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, Any]:
     """Options of a loss, each of the type of its default (`catalog.loss_options`); None says nothing.
 
     Raises:
         SchemaError: For an unknown option, with the nearest known one, and for one of another type.
 
-    >>> checked_options({"tau": "1e-1"}, {"tau": 0.3, "plr": True})
+    >>> validate_options({"tau": "1e-1"}, {"tau": 0.3, "plr": True})
     {'tau': 0.1}
     """
     for name in given:

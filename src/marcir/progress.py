@@ -44,14 +44,14 @@ def track(
     >>> list(track([1, 2], 2, "counting"))
     [1, 2]
     """
-    with display(what, total, done) as advance:
+    with progress_bar(what, total, done) as advance:
         for item in items:
             yield item
             advance(1 if size is None else size(item))
 
 
 @contextmanager
-def display(
+def progress_bar(
     what: str, total: int, done: int = 0, *, note: str = "", left: str = "{} left"
 ) -> Iterator[Advance]:
     """Show how far a job is until the context ends: a bar on a terminal, else one line per minute.

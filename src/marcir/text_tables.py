@@ -15,14 +15,14 @@ def percent(value: float, digits: int = 1) -> str:
     return "-" if math.isnan(value) else f"{100 * value:.{digits}f}"
 
 
-def plain(value: Any) -> Any:
+def nan_to_none(value: Any) -> Any:
     """What JSON can hold: nan, also inside of mappings, as null.
 
-    >>> plain({"low": float("nan"), "high": 0.5})
+    >>> nan_to_none({"low": float("nan"), "high": 0.5})
     {'low': None, 'high': 0.5}
     """
     if isinstance(value, dict):
-        return {name: plain(each) for name, each in value.items()}
+        return {name: nan_to_none(each) for name, each in value.items()}
     return None if isinstance(value, float) and math.isnan(value) else value
 
 

@@ -18,10 +18,10 @@ from marcir.model.precision import (
     Precision,
     Processor,
     Trial,
-    Tried,
+    TrialResult,
+    cached_trial,
     choose_precision,
     run_trial,
-    tried_on_this_machine,
 )
 from pretended_trials import CHILDREN, CLAIMS, child, pretend_processor
 
@@ -101,7 +101,7 @@ def test_a_child_that_fails_in_float32_says_nothing_about_bfloat16(does: str) ->
 
 
 def test_a_child_that_cannot_be_started_says_nothing_about_bfloat16() -> None:
-    assert run_trial(["/no/such/program"]) == Tried(
+    assert run_trial(["/no/such/program"]) == TrialResult(
         "open", 0, "bfloat16 could not be tried (No such file or directory)"
     )
 
@@ -211,10 +211,10 @@ def test_a_gpu_is_asked_not_tried(
 
 def test_a_verdict_is_used_again(trial_is: Callable[[str], Callable[[], int]]) -> None:
     trials = trial_is("faster")
-    first = tried_on_this_machine(TINY)
+    first = cached_trial(TINY)
     precision._tried.cache_clear()  # as in another process
     trial_is_over = trials()
-    assert tried_on_this_machine(TINY) == first
+    assert cached_trial(TINY) == first
     assert trials() == trial_is_over == 1
 
 
@@ -223,7 +223,7 @@ def test_a_verdict_on_something_else_is_not_used(
     changed: str, trial_is: Callable[[str], Callable[[], int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trials = trial_is("faster")
-    tried_on_this_machine(TINY)
+    cached_trial(TINY)
     trial = TINY
     if changed == "torch":
         monkeypatch.setattr(torch, "__version__", "99.0")
@@ -235,7 +235,7 @@ def test_a_verdict_on_something_else_is_not_used(
         monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", "AVX2")
     else:
         trial = replace(TINY, **{changed: "resnet10t" if changed == "backbone" else 2})
-    tried_on_this_machine(trial)
+    cached_trial(trial)
     assert trials() == 2
 
 
@@ -246,12 +246,12 @@ def test_only_a_verdict_that_may_have_been_chance_grows_old(
     claims: Path,
 ) -> None:
     trials = trial_is(kind)
-    tried_on_this_machine(TINY)
+    cached_trial(TINY)
     (file,) = (claims / "precision").glob("*.json")
     content = json.loads(file.read_text())
     file.write_text(json.dumps({**content, "time": content["time"] - 2 * 24 * 3600}))
     precision._tried.cache_clear()
-    tried_on_this_machine(TINY)
+    cached_trial(TINY)
     assert trials() == (2 if kind == "killed" else 1)
 
 
@@ -260,11 +260,11 @@ def test_a_damaged_verdict_is_not_used(
     damaged: str, trial_is: Callable[[str], Callable[[], int]], claims: Path
 ) -> None:
     trials = trial_is("faster")
-    tried_on_this_machine(TINY)
+    cached_trial(TINY)
     (file,) = (claims / "precision").glob("*.json")
     file.write_text(damaged)
     precision._tried.cache_clear()
-    assert tried_on_this_machine(TINY).worth
+    assert cached_trial(TINY).worth
     assert trials() == 2
 
 

@@ -15,7 +15,7 @@ from marcir.errors import ConfigError, DataError
 from marcir.scenes import writing as scene_writing
 from marcir.scenes.canvas import SCENE_LABELS
 from marcir.scenes.drawing import draw_scene
-from marcir.scenes.writing import VERSION, write_scenes
+from marcir.scenes.write import VERSION, write_scenes
 
 
 @pytest.fixture(scope="module")
@@ -190,7 +190,7 @@ def test_drawing_shows_a_bar_to_a_person(tmp_path: Path, monkeypatch: pytest.Mon
         seen.append((total, what))
         yield from items
 
-    monkeypatch.setattr("marcir.scenes.writing.track", track)
+    monkeypatch.setattr("marcir.scenes.write.track", track)
     write_scenes(tmp_path, 60, 16, 0, workers=1)
     assert seen == [(2, "drawing scenes")]
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from marcir.cli.data_archive import add_archive
+from marcir.cli.options import add_archive
 from marcir.cli.parser import Parser
 
 

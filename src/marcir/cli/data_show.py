@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from marcir.cli.data_archive import add_archive, add_on_broken, say_skipped
+from marcir.cli.options import add_archive, add_on_broken, print_skipped
 from marcir.cli.parser import Parser
 
 
@@ -21,5 +21,5 @@ def run(parser: Parser, arguments: Sequence[str]) -> None:
     from marcir.experiments.inspect import show
 
     broken = show(**vars(options))
-    say_skipped(broken)
+    print_skipped(broken)
     print(options.out)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from marcir.cli.model_options import add_batch_size, add_device
+from marcir.cli.options import add_batch_size, add_device
 from marcir.cli.parser import Parser
 
 
@@ -46,10 +46,10 @@ def run(parser: Parser, arguments: Sequence[str]) -> None:
         done, queries, gallery, notes = found.evaluation, found.queries, None, found.notes
         _draw_hits(options, queries, gallery, options.images or (options.query and found.root))
     else:
-        from marcir.data.labelled import read_judged
+        from marcir.data.labelled_embeddings import read_queries_and_gallery
         from marcir.training.evaluation import evaluate_embeddings
 
-        queries, gallery = read_judged(
+        queries, gallery = read_queries_and_gallery(
             options.embeddings, options.labels, options.gallery_embeddings, options.gallery_labels
         )
         # First: a wrong id or folder is reported before the long work.

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from marcir.cli.model_options import add_batch_size, add_device
+from marcir.cli.options import add_batch_size, add_device
 from marcir.cli.parser import Parser
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from marcir.cli.model_options import add_device
+from marcir.cli.options import add_device
 from marcir.cli.parser import Parser
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from marcir.cli.model_options import add_device
+from marcir.cli.options import add_device
 from marcir.cli.parser import Parser
 
 

@@ -6,8 +6,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
 from marcir.catalog import LOSSES, loss_options
-from marcir.cli.data_archive import add_archive
-from marcir.cli.model_options import add_device
+from marcir.cli.options import add_archive, add_device
 from marcir.cli.parser import Parser
 from marcir.errors import ConfigError, needs
 
@@ -41,7 +40,7 @@ def read_config(arguments: Sequence[str], parser: Parser | None = None) -> "Conf
         ConfigError: One line that names the setting, and the file where it is in one.
         SystemExit: Where help or the settings were printed, or an option is unknown.
     """
-    from marcir.config import Config, LossConfig, checked_options
+    from marcir.config import Config, LossConfig, validate_options
     from marcir.schema import SchemaError
 
     found, origin, loss = _from_files(arguments)
@@ -54,15 +53,15 @@ def read_config(arguments: Sequence[str], parser: Parser | None = None) -> "Conf
     found |= _given(options)
     try:
         chosen = {name[5:]: found[name] for name in found if name.startswith("loss.") and name != "loss.name"}
-        complete = {**known, **checked_options(chosen, known)}
+        complete = {**known, **validate_options(chosen, known)}
         found |= {f"loss.{name}": value for name, value in complete.items()}
-        config = Config.of(_nested(found), options["run"])
+        config = Config.from_dict(_nested(found), options["run"])
     except SchemaError as error:
         where = (path for name, path in origin.items() if f"{name}.".startswith(f"{error.field}."))
         prefix = "" if error.field in options else next(where, "")
         raise ConfigError(f"{prefix}{error}") from error
     if options["print_config"]:
-        print(_yaml().safe_dump({"run": config.run, **config.nested()}, sort_keys=False), end="")
+        print(_yaml().safe_dump({"run": config.run, **config.to_dict()}, sort_keys=False), end="")
         parser.exit()
     return config
 

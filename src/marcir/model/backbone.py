@@ -14,8 +14,8 @@ from torch import Tensor, nn
 
 from marcir.checks import NAMED_WEIGHTS
 from marcir.errors import ConfigError, did_you_mean
-from marcir.model.fitting import fitting_backbone
 from marcir.model.imagenet import check_imagenet, imagenet_weights
+from marcir.model.matching_backbone import matching_backbone
 from marcir.torchvision_shim import timm
 
 # How many keys an error names.
@@ -28,13 +28,13 @@ class Backbone:
 
     Attributes:
         network: Images to features. (B, C, S, S) -> (B, F)
-        features: Number of features, F.
+        num_features: Number of features, F.
         mean: Of each band, as the weights expect it; of three bands alone.
         std: Likewise.
     """
 
     network: nn.Module
-    features: int
+    num_features: int
     mean: tuple[float, ...]
     std: tuple[float, ...]
 
@@ -171,7 +171,7 @@ def _matching(network: nn.Module, name: str, path: Path) -> dict[str, Tensor]:
         ("has other shapes:", wrong),
     ):
         if keys:
-            _refuse(path, name, how, sorted(keys), fitting_backbone(path, found))
+            _refuse(path, name, how, sorted(keys), matching_backbone(path, found))
     return fitting
 
 

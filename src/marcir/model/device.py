@@ -11,7 +11,7 @@ from torch import Tensor
 from marcir.errors import ConfigError, did_you_mean
 
 Payload = TypeVar("Payload")
-Precision = Callable[[torch.device], AbstractContextManager[None]]
+PrecisionContext = Callable[[torch.device], AbstractContextManager[None]]
 DEVICES = ("auto", "cpu", "cuda", "mps")
 
 
@@ -59,7 +59,7 @@ def run_batches(
     network: Callable[[Tensor], Tensor],
     batches: Iterable[tuple[Payload, Tensor]],
     device: torch.device,
-    precision: Precision = inference_precision,
+    precision: PrecisionContext = inference_precision,
 ) -> Iterator[tuple[Payload, Tensor]]:
     """What a network says of batches of images, float32, on the CPU; each with what came with its batch.
 

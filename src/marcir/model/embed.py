@@ -9,8 +9,8 @@ import numpy as np
 from marcir.checks import check_int
 from marcir.data.archive import image_files
 from marcir.data.images import SUFFIXES, read_image
-from marcir.data.reading import in_batches, read_batches
-from marcir.data.validation import OnBroken, check_on_broken, refuse_broken
+from marcir.data.prefetch import in_batches, read_batches
+from marcir.data.validation import OnBroken, check_on_broken, raise_if_broken
 from marcir.errors import BrokenImageError, ConfigError, DataError
 from marcir.model.device import batches_ahead
 from marcir.model.model import BATCH, Model, load_model
@@ -79,7 +79,7 @@ def embed_files(
     def read(item: tuple[str, Path]) -> tuple[str, np.ndarray | BrokenImageError]:
         image, path = item
         try:
-            return image, model.square(read_image(path), path)
+            return image, model.preprocess(read_image(path), path)
         except BrokenImageError as error:
             return image, error
 
@@ -91,7 +91,7 @@ def embed_files(
                 continue
             broken[image] = str(found)
             if on_broken == "error":
-                refuse_broken(broken)
+                raise_if_broken(broken)
 
     kept: list[str] = []
     vectors = [np.zeros((0, model.dim), np.float32)]

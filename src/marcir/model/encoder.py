@@ -39,14 +39,14 @@ class Encoder(nn.Module):
     ) -> None:
         super().__init__()
         self.backbone = backbone.network
-        self.features = backbone.features
+        self.num_features = backbone.num_features
         self.embedding = embedding
         self.head = nn.Sequential()
         if dim:
             self.head = nn.Sequential(
-                nn.Linear(backbone.features, backbone.features),
+                nn.Linear(backbone.num_features, backbone.num_features),
                 nn.ReLU(inplace=True),
-                nn.Linear(backbone.features, dim),
+                nn.Linear(backbone.num_features, dim),
             )
         # Known from the model's configuration: not part of its weights.
         self.register_buffer("mean", torch.tensor(mean, device="cpu").view(-1, 1, 1), persistent=False)
@@ -56,7 +56,7 @@ class Encoder(nn.Module):
     def dim(self) -> int:
         """Length of an embedding, D."""
         if self.embedding == "backbone":
-            return self.features
+            return self.num_features
         last = self.head[-1]
         assert isinstance(last, nn.Linear)  # noqa: S101  # tells the type checker
         return last.out_features
@@ -76,9 +76,9 @@ class Encoder(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         """Embeddings that the loss sees: the head's output at unit length. (B, C, S, S) -> (B, D)"""
-        return self.project(self.describe(images))
+        return self.project(self.extract_features(images))
 
-    def describe(self, images: Tensor) -> Tensor:
+    def extract_features(self, images: Tensor) -> Tensor:
         """Features of images in their unit range. (B, C, S, S) -> (B, F)"""
         features: Tensor = self.backbone(self._scaled(images))
         return features
@@ -92,14 +92,14 @@ class Encoder(nn.Module):
 
     def embed(self, images: Tensor) -> Tensor:
         """Embeddings that are stored and compared, at unit length, float32. (B, C, S, S) -> (B, D)"""
-        return self.to_embedding(self.describe(images))
+        return self.to_embedding(self.extract_features(images))
 
     def to_embedding(self, features: Tensor) -> Tensor:
         """From features to what is stored and compared, at unit length, float32. (B, F) -> (B, D)"""
         return normalize(features.float(), dim=1) if self.embedding == "backbone" else self.project(features)
 
 
-def settle_batch_norm(
+def adapt_batch_norm(
     encoder: Encoder, weights: str, positions: Sequence[int], images: Callable[[Sequence[int]], Tensor]
 ) -> None:
     """Keep the batch-norm statistics that came with the weights where they fit, else estimate them.
@@ -112,13 +112,13 @@ def settle_batch_norm(
     """
     spread = positions[:: max(1, len(positions) // _BATCH)][:_BATCH]
     if weights in RANDOM_WEIGHTS or not encoder.batch_norm_fits(images(spread)):
-        encoder.fit_batch_norm(images(part) for part in whole_batches(positions))
+        encoder.fit_batch_norm(images(part) for part in full_batches(positions))
 
 
-def whole_batches(positions: Sequence[int]) -> list[Sequence[int]]:
+def full_batches(positions: Sequence[int]) -> list[Sequence[int]]:
     """Positions in batches of one size; a rest is left out, unless it is all there is.
 
-    >>> [len(batch) for batch in whole_batches(range(300))], [len(batch) for batch in whole_batches(range(5))]
+    >>> [len(batch) for batch in full_batches(range(300))], [len(batch) for batch in full_batches(range(5))]
     ([128, 128], [5])
     """
     end = len(positions) - len(positions) % _BATCH or len(positions)

@@ -12,15 +12,15 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from marcir.checks import check_int
-from marcir.data.images import Form, read_image
-from marcir.data.reading import read_batches
-from marcir.data.resize import prepared, to_square
+from marcir.data.images import PixelFormat, read_image
+from marcir.data.prefetch import read_batches
+from marcir.data.resize import eval_transform, to_square
 from marcir.errors import ConfigError, DataError
 from marcir.files import reason
 from marcir.model.backbone import create_backbone
 from marcir.model.device import batches_ahead, choose_device, run_batches
 from marcir.model.encoder import Encoder
-from marcir.model.model_config import ModelConfig, checked_config
+from marcir.model.model_config import ModelConfig, parse_model_config
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -72,9 +72,9 @@ class Model:
         vectors = [vectors for _, vectors in self.embed_batches((None, batch) for batch in squares)]
         return np.concatenate(vectors) if vectors else np.zeros((0, self.dim), np.float32)
 
-    def square(self, pixels: np.ndarray, where: Path) -> np.ndarray:
+    def preprocess(self, pixels: np.ndarray, where: Path) -> np.ndarray:
         """An image in the model's form, at the side that images are first brought to. (S, S, C)"""
-        fitted = Form(self.config.bands, np.dtype(self.config.dtype)).fit(pixels, where)
+        fitted = PixelFormat(self.config.bands, np.dtype(self.config.dtype)).fit(pixels, where)
         return to_square(fitted, self.config.packed_size)
 
     def embed_batches(
@@ -83,26 +83,26 @@ class Model:
         """Unit vectors of batches of images, float32, each with what came with its batch.
 
         Args:
-            batches: Anything, and images that `square` made, or a stack of them (B, C, S, S).
+            batches: Anything, and images that `preprocess` made, or a stack of them (B, C, S, S).
         """
         stacked = ((payload, _stack(squares)) for payload, squares in batches)
         for payload, vectors in run_batches(self._embed, stacked, self.device):
             yield payload, vectors.numpy()
 
-    def embed_squares(self, squares: Sequence[np.ndarray]) -> np.ndarray:
-        """Unit vectors of one batch of images that `square` made. (B, D)"""
+    def embed_preprocessed(self, squares: Sequence[np.ndarray]) -> np.ndarray:
+        """Unit vectors of one batch of images that `preprocess` made. (B, D)"""
         ((_, vectors),) = self.embed_batches([(None, squares)])
         return vectors
 
     def _embed(self, images: Tensor) -> Tensor:
-        inputs = prepared(images, self.config.size).contiguous(memory_format=torch.channels_last)
+        inputs = eval_transform(images, self.config.size).contiguous(memory_format=torch.channels_last)
         return self.encoder.embed(inputs)
 
     def _read(self, item: "tuple[int, AnyImage]") -> np.ndarray:
         position, image = item
         if isinstance(image, str | Path):
-            return self.square(read_image(image), Path(image))
-        return self.square(_as_array(image, position), Path(f"image {position}"))
+            return self.preprocess(read_image(image), Path(image))
+        return self.preprocess(_as_array(image, position), Path(f"image {position}"))
 
 
 def load_model(path: str | Path, device: str = "auto") -> Model:
@@ -137,7 +137,7 @@ def load_model(path: str | Path, device: str = "auto") -> Model:
 def read_model_config(folder: Path) -> ModelConfig:
     """The `config.json` of a model folder."""
     try:
-        return checked_config(json.loads((folder / "config.json").read_text("utf-8")))
+        return parse_model_config(json.loads((folder / "config.json").read_text("utf-8")))
     except FileNotFoundError:
         raise ConfigError(
             f"{folder}: not a model folder (no config.json). Give a folder that marcir train has made."

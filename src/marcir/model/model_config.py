@@ -66,6 +66,6 @@ class ModelConfig:
             raise ValueError("training_counts must be one number per label")
 
 
-def checked_config(content: Any) -> ModelConfig:
+def parse_model_config(content: Any) -> ModelConfig:
     """The configuration in the content of a `config.json`; a SchemaError names the entry that cannot be."""
     return parse(ModelConfig, json.dumps(content))

@@ -33,9 +33,9 @@ PrecisionName = Literal["float32", "bfloat16"]
 Verdict = Literal["usable", "unusable", "open"]
 
 # bfloat16 is taken where it is at least so many times as fast as float32.
-WORTH = 1.15
+MIN_SPEEDUP = 1.15
 # Seconds that a trial may take, with the start of its process.
-LIMIT = 15.0
+TIMEOUT_SECONDS = 15.0
 STARTED = "started"
 # An open verdict (a busy machine, no memory) is kept for so many seconds; one about the processor for good.
 _OPEN_SECONDS = 24 * 3600
@@ -82,7 +82,7 @@ class Trial:
 
 
 @record()
-class Tried:
+class TrialResult:
     """The result of a trial.
 
     Attributes:
@@ -98,11 +98,11 @@ class Tried:
     @property
     def worth(self) -> bool:
         """Whether bfloat16 should be taken."""
-        return self.verdict == "usable" and self.rate >= WORTH
+        return self.verdict == "usable" and self.rate >= MIN_SPEEDUP
 
 
 @record()
-class _Kept(Tried):
+class _Kept(TrialResult):
     """A verdict in the cache, when it was found, and what it is about."""
 
     time: float
@@ -153,7 +153,7 @@ def choose_precision(asked: Literal["auto", "float32", "bfloat16"], trial: Trial
         return Precision("float32", "this processor has no bfloat16")
     if trial.frozen and asked == "auto":
         return Precision("float32", "the backbone is frozen, and the head alone gains little from bfloat16")
-    tried = tried_on_this_machine(trial)
+    tried = cached_trial(trial)
     if asked == "bfloat16":
         if tried.verdict == "unusable":
             raise UnusablePrecisionError(tried)
@@ -169,7 +169,7 @@ class UnusablePrecisionError(ConfigError):
         setting: A setting of the environment that may help, with its reason; empty where there is none.
     """
 
-    def __init__(self, tried: Tried) -> None:
+    def __init__(self, tried: TrialResult) -> None:
         cap = "ONEDNN_MAX_CPU_ISA"
         avoidable = "amx_bf16" in processor().flags and "illegal instruction" in tried.what
         self.what = tried.what
@@ -180,7 +180,7 @@ class UnusablePrecisionError(ConfigError):
         super().__init__(f"train.precision bfloat16: {self.what}. {way_out}")
 
 
-def tried_on_this_machine(trial: Trial) -> Tried:
+def cached_trial(trial: Trial) -> TrialResult:
     """The verdict in the cache, or that of a trial now."""
     subject = {
         "version": _VERSION,
@@ -194,20 +194,18 @@ def tried_on_this_machine(trial: Trial) -> Tried:
 
 
 @cache  # where the cache folder cannot be written, there is still only one trial per process
-def _tried(subject: str, trial: Trial) -> Tried:
+def _tried(subject: str, trial: Trial) -> TrialResult:
     file = cache_folder() / "precision" / f"{hashlib.sha256(subject.encode()).hexdigest()[:24]}.json"
     with _alone(file):
         tried = _kept(file, subject)
         if tried is None:
-            _say(
-                f"trying bfloat16 on this processor, at most {LIMIT:.0f} s, once per machine and network ..."
-            )
+            _report(f"trying bfloat16 for up to {TIMEOUT_SECONDS:.0f} s, once per machine and network ...")
             tried = run_trial([*_TRIAL, json.dumps(asdict(trial))])
             _keep(file, subject, tried)
     return tried
 
 
-def run_trial(command: Sequence[str], limit: float = LIMIT) -> Tried:
+def run_trial(command: Sequence[str], limit: float = TIMEOUT_SECONDS) -> TrialResult:
     """Run a trial in a child process, which may die.
 
     Args:
@@ -219,29 +217,31 @@ def run_trial(command: Sequence[str], limit: float = LIMIT) -> Tried:
             command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=limit
         )
     except subprocess.TimeoutExpired:
-        return Tried("open", 0, f"the trial of bfloat16 did not end within {limit:.0f} s")
+        return TrialResult("open", 0, f"the trial of bfloat16 did not end within {limit:.0f} s")
     except OSError as error:
-        return Tried("open", 0, f"bfloat16 could not be tried ({reason(error)})")
+        return TrialResult("open", 0, f"bfloat16 could not be tried ({reason(error)})")
     started, _, result = done.stdout.partition("\n")
     if started != STARTED:  # float32 did not work either: this says nothing about bfloat16
-        return Tried("open", 0, f"bfloat16 could not be tried ({_ending(done)})")
+        return TrialResult("open", 0, f"bfloat16 could not be tried ({_ending(done)})")
     if done.returncode != 0:
         return _failed(done)
     found = json.loads(result)
     if not found["finite"]:
-        return Tried("unusable", 0, "bfloat16 gives infinite or NaN results on this processor")
+        return TrialResult("unusable", 0, "bfloat16 gives infinite or NaN results on this processor")
     return _compared(found["ratios"])
 
 
-def _compared(ratios: Sequence[float]) -> Tried:
+def _compared(ratios: Sequence[float]) -> TrialResult:
     """The verdict of a trial's rounds: open where the middle half of them does not decide it."""
     low, rate, high = statistics.quantiles(ratios, n=4, method="inclusive")
-    if low < WORTH <= high:
+    if low < MIN_SPEEDUP <= high:
         what = (
             f"bfloat16 was {_times(low)} to {_times(high)} times as fast as float32 in the rounds of a trial"
         )
-        return Tried("open", 0, f"{what}, which does not decide it")
-    return Tried("usable", rate, f"bfloat16 is {_times(rate)} times as fast as float32 on this processor")
+        return TrialResult("open", 0, f"{what}, which does not decide it")
+    return TrialResult(
+        "usable", rate, f"bfloat16 is {_times(rate)} times as fast as float32 on this processor"
+    )
 
 
 def _times(rate: float) -> str:
@@ -249,15 +249,15 @@ def _times(rate: float) -> str:
     return f"{math.floor(100 * rate) / 100:.2f}"
 
 
-def _failed(done: "subprocess.CompletedProcess[str]") -> Tried:
+def _failed(done: "subprocess.CompletedProcess[str]") -> TrialResult:
     """The verdict on a child that died when it computed in bfloat16."""
     if done.returncode == -signal.SIGILL:
-        return Tried("unusable", 0, "bfloat16 ends with an illegal instruction on this processor")
+        return TrialResult("unusable", 0, "bfloat16 ends with an illegal instruction on this processor")
     if done.returncode == -signal.SIGKILL:
-        return Tried("open", 0, "the trial of bfloat16 was killed, probably because memory ran out")
+        return TrialResult("open", 0, "the trial of bfloat16 was killed, probably because memory ran out")
     if done.returncode < 0:
-        return Tried("unusable", 0, f"bfloat16 ends with {_ending(done)} on this processor")
-    return Tried("unusable", 0, f"bfloat16 fails on this processor ({_ending(done)})")
+        return TrialResult("unusable", 0, f"bfloat16 ends with {_ending(done)} on this processor")
+    return TrialResult("unusable", 0, f"bfloat16 fails on this processor ({_ending(done)})")
 
 
 def _ending(done: "subprocess.CompletedProcess[str]") -> str:
@@ -290,7 +290,7 @@ def _alone(file: Path) -> Iterator[None]:
     lock = FileLock(file.with_suffix(".lock"))
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        lock.acquire(timeout=2 * LIMIT)
+        lock.acquire(timeout=2 * TIMEOUT_SECONDS)
     except OSError:
         yield
         return
@@ -300,7 +300,7 @@ def _alone(file: Path) -> Iterator[None]:
         lock.release()
 
 
-def _kept(file: Path, subject: str) -> Tried | None:
+def _kept(file: Path, subject: str) -> TrialResult | None:
     """A verdict that was kept; None where there is none, it is too old or damaged."""
     try:
         kept = load(_Kept, file, "the verdict of a trial")
@@ -310,12 +310,12 @@ def _kept(file: Path, subject: str) -> Tried | None:
     return kept if kept.subject == subject and recent else None
 
 
-def _keep(file: Path, subject: str, tried: Tried) -> None:
+def _keep(file: Path, subject: str, tried: TrialResult) -> None:
     try:
         save(file, _Kept(**asdict(tried), time=time.time(), subject=subject), indent=1, durable=False)
     except ConfigError as error:
-        _say(f"the verdict on bfloat16 is not kept: {error}")
+        _report(f"the verdict on bfloat16 is not kept: {error}")
 
 
-def _say(text: str) -> None:
+def _report(text: str) -> None:
     print(text, file=sys.stderr, flush=True)

@@ -57,7 +57,7 @@ def _step_of(trial: Trial) -> Callable[[torch.dtype], bool]:
     batch = max(2, min(_ROWS, _PIXELS // trial.size**2))
     images = torch.rand(batch, _BANDS, trial.size, trial.size, device="cpu")
     images = images.contiguous(memory_format=torch.channels_last)
-    features = torch.randn(_ROWS, encoder.features, device="cpu")
+    features = torch.randn(_ROWS, encoder.num_features, device="cpu")
 
     def step(precision: torch.dtype) -> bool:
         encoder.zero_grad()

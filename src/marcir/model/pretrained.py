@@ -11,12 +11,12 @@ from safetensors.torch import save
 from torch import Tensor
 
 import marcir
-from marcir.data.images import Form, common_form, read_form, read_image
-from marcir.data.resize import packed_size, prepared, to_square, unit_range
+from marcir.data.images import PixelFormat, most_common_format, read_image, read_pixel_format
+from marcir.data.resize import eval_transform, packed_size, to_square, unit_range
 from marcir.errors import BrokenImageError, DataError
 from marcir.model.backbone import Backbone, create_backbone
 from marcir.model.device import choose_device
-from marcir.model.encoder import Encoder, settle_batch_norm
+from marcir.model.encoder import Encoder, adapt_batch_norm
 from marcir.model.imagenet import BACKBONE
 from marcir.model.model import Model
 from marcir.model.model_config import ModelConfig
@@ -25,7 +25,7 @@ DATASET = "ImageNet-1k"
 SIZE = 224
 # Images that tell the form of all, and those that band and batch-norm statistics are taken from.
 _HEADERS, _SAMPLED = 1000, 256
-_USUAL = Form(3, np.dtype(np.uint8))
+_USUAL = PixelFormat(3, np.dtype(np.uint8))
 
 
 def pretrained_model(paths: Sequence[Path], device: str = "auto") -> tuple[Model, dict[str, bytes]]:
@@ -96,33 +96,33 @@ the labels mean.
 """
 
 
-def _form_of(paths: Sequence[Path]) -> Form:
+def _form_of(paths: Sequence[Path]) -> PixelFormat:
     """The form of most of the images, from headers."""
     forms, problem = [], None
     for path in _spread(paths, _HEADERS):
         try:
-            forms.append(read_form(path))
+            forms.append(read_pixel_format(path))
         except BrokenImageError as error:
             problem = error
-    form = common_form(forms)
+    form = most_common_format(forms)
     if form is None:
         raise DataError(f"none of the images can be read, for example: {problem}")
     return form
 
 
-def _fitted(backbone: Backbone, form: Form, paths: Sequence[Path], device: torch.device) -> Encoder:
+def _fitted(backbone: Backbone, form: PixelFormat, paths: Sequence[Path], device: torch.device) -> Encoder:
     """An encoder scaled by band statistics of a sample, with batch-norm statistics that fit it."""
     squares = _sample(form, paths)  # (N, C, S, S)
     images = unit_range(squares).double()
     mean, std = images.mean((0, 2, 3)), images.std((0, 2, 3), correction=0).clamp_min(1e-6)
     encoder = Encoder(backbone, 0, "backbone", tuple(mean.tolist()), tuple(std.tolist())).to(device)
-    settle_batch_norm(
-        encoder, "imagenet", range(len(squares)), lambda part: prepared(squares[list(part)], SIZE)
+    adapt_batch_norm(
+        encoder, "imagenet", range(len(squares)), lambda part: eval_transform(squares[list(part)], SIZE)
     )
     return encoder
 
 
-def _sample(form: Form, paths: Sequence[Path]) -> Tensor:
+def _sample(form: PixelFormat, paths: Sequence[Path]) -> Tensor:
     """Some of the images at the model's size; those that cannot be used are left out. (N, C, S, S)"""
     squares, problem = [], None
     for path in _spread(paths, _SAMPLED):
@@ -139,6 +139,6 @@ def _spread(paths: Sequence[Path], most: int) -> Sequence[Path]:
     return paths[:: -(-len(paths) // most)]
 
 
-def is_pretrained(config: ModelConfig) -> bool:
+def is_imagenet_only(config: ModelConfig) -> bool:
     """Whether a model is one of these: never trained on an archive."""
     return config.dataset == DATASET and config.loss == {"name": "none"}

@@ -17,12 +17,12 @@ with needs("train"):
     from PIL import Image, ImageDraw
 
 # What must be seen of a label before the image carries it, as a share of the frame.
-SEEN: dict[str, float] = {
+MIN_SHARE: dict[str, float] = {
     "airplane": 0.008, "bare soil": 0.03, "building": 0.02, "car": 0.004, "chaparral": 0.02, "court": 0.02,
     "dock": 0.006, "field": 0.04, "grass": 0.03, "mobile home": 0.01, "pavement": 0.02, "sand": 0.02,
     "sea": 0.03, "ship": 0.004, "tank": 0.02, "tree": 0.015, "water": 0.03,
 }  # fmt: skip
-SCENE_LABELS = tuple(SEEN)
+SCENE_LABELS = tuple(MIN_SHARE)
 
 Mask = NDArray[np.bool_]
 Shape = NDArray[np.complex128]

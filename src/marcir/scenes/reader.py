@@ -8,7 +8,7 @@ from marcir.data.readers.manifest import read_manifest
 from marcir.data.readers.table_reader import spellings
 from marcir.errors import DataError
 from marcir.scenes.canvas import SCENE_LABELS
-from marcir.scenes.writing import ABOUT, TABLE, VERSION, About, write_scenes
+from marcir.scenes.write import ABOUT, TABLE, VERSION, About, write_scenes
 
 DEFAULT = About(images=2000, size=64, seed=0)
 

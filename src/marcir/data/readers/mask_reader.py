@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from marcir.data.archive import Archive, images_below
-from marcir.data.decoding import named
+from marcir.data.archive import Archive, images_by_stem
+from marcir.data.decode.limits import wrap_decode_errors
+from marcir.data.decode.pillow import load_with_pillow
 from marcir.data.images import SUFFIXES
-from marcir.data.pictures import load_picture
 from marcir.data.readers.base import DatasetReader
 from marcir.errors import DataError
 from marcir.files import cache_outside, fingerprint, mark_used, remove_unused
@@ -45,8 +45,8 @@ class MaskReader(DatasetReader):
         """Pair images with masks by name, and take the labels from the masks."""
         if labels is not None:
             raise DataError(f"{self.NAME}: labels come from its masks; leave --labels out.")
-        images = images_below(self.need(root / self.IMAGE_FOLDER, root), SUFFIXES)
-        masks = images_below(self.need(root / self.MASK_FOLDER, root), frozenset({".png"}))
+        images = images_by_stem(self.need(root / self.IMAGE_FOLDER, root), SUFFIXES)
+        masks = images_by_stem(self.need(root / self.MASK_FOLDER, root), frozenset({".png"}))
         if not images:
             raise DataError(f"{self.NAME}: there are no images in {root / self.IMAGE_FOLDER}.")
         without = next((name for name in images if name not in masks), None)
@@ -79,8 +79,8 @@ class MaskReader(DatasetReader):
         return rows if len(rows) == masks and all(set(row) <= set(self.LABELS) for row in rows) else None
 
     def _labels_of_file(self, path: Path) -> list[str]:
-        with named(path, "a mask"), path.open("rb") as file:
-            mask = load_picture(file, ("PNG",))
+        with wrap_decode_errors(path, "a mask"), path.open("rb") as file:
+            mask = load_with_pillow(file, ("PNG",))
         return self.labels_of(mask, path)
 
     def labels_of_values(self, values: np.ndarray, path: Path) -> list[str]:

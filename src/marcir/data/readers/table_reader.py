@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar
 
-from marcir.data.archive import Archive, images_below
+from marcir.data.archive import Archive, images_by_stem
 from marcir.data.images import SUFFIXES
 from marcir.data.label_csv import LabelRow, read_label_table
 from marcir.data.readers.base import DatasetReader
@@ -25,7 +25,7 @@ class TableReader(DatasetReader):
     def read_folder(self, root: Path, labels: Path | None) -> Archive:
         """Read the table; an image belongs to the row with its name."""
         table = labels or self.need(root / self.TABLE, root)
-        images = images_below(self.need(root / self.IMAGE_FOLDER, root), SUFFIXES)
+        images = images_by_stem(self.need(root / self.IMAGE_FOLDER, root), SUFFIXES)
         rows, _ = read_label_table(table, self.DELIMITER, spellings(self.LABELS))
         paths = paths_of_rows(table, rows, images, root)
         return self.archive(root, [row.image for row in rows], paths, [row.labels for row in rows])

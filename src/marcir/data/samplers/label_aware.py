@@ -6,11 +6,11 @@ import numpy as np
 from torch import Tensor
 
 from marcir.checks import check_int
-from marcir.data.samplers.joined import JoinedBatches
+from marcir.data.samplers.distributed import DistributedBatchSampler
 from marcir.labels.sets import multi_hot
 
 
-class LabelAwareBatches(JoinedBatches):
+class LabelAwareBatches(DistributedBatchSampler):
     """Batches that hold at least two images of every label, as far as there are enough.
 
     Reading R13. For each batch, labels in order of rising count: while the batch holds fewer than `minimum`
@@ -32,10 +32,10 @@ class LabelAwareBatches(JoinedBatches):
 
     Args:
         labels: Multi-hot labels of the training images. (N, L)
-        batch_size: Images of a joined batch, over all processes; a multiple of `processes`.
+        batch_size: Images of a global batch, over all processes; a multiple of `processes`.
         seed: Of the random numbers, together with the epoch.
         minimum: Images of each label in a batch, m.
-        rank: Which process this is; it gets the rank-th of equal shares of a joined batch.
+        rank: Which process this is; it gets the rank-th of equal shares of a global batch.
         processes: How many there are.
 
     >>> import torch
@@ -64,8 +64,8 @@ class LabelAwareBatches(JoinedBatches):
             self._labels_of[image].append(label)
             self._images_of[label].append(image)
 
-    def joined(self, rng: np.random.Generator) -> Iterator[list[int]]:
-        """The joined batches of one epoch."""
+    def global_batches(self, rng: np.random.Generator) -> Iterator[list[int]]:
+        """The global batches of one epoch."""
         epoch = _Epoch(self._labels_of, self._images_of, self.minimum, rng)
         for to_come in reversed(range(len(self))):
             yield epoch.next_batch(self.batch_size, to_come)

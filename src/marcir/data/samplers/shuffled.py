@@ -5,11 +5,11 @@ from collections.abc import Iterator
 import numpy as np
 
 from marcir.checks import check_bool
-from marcir.data.samplers.joined import JoinedBatches
+from marcir.data.samplers.distributed import DistributedBatchSampler
 from marcir.errors import ConfigError
 
 
-class ShuffledBatches(JoinedBatches):
+class ShuffledBatches(DistributedBatchSampler):
     """Batches of a plain shuffle: every image has the same chance to meet every other.
 
     A batch sampler: `DataLoader(dataset, batch_sampler=ShuffledBatches(...))`. Call `set_epoch` before each
@@ -17,9 +17,9 @@ class ShuffledBatches(JoinedBatches):
 
     Args:
         num_images: Images to draw from, N.
-        batch_size: Images of a joined batch, over all processes; a multiple of `processes`.
+        batch_size: Images of a global batch, over all processes; a multiple of `processes`.
         seed: Of the random numbers, together with the epoch.
-        rank: Which process this is; it gets the rank-th of equal shares of a joined batch.
+        rank: Which process this is; it gets the rank-th of equal shares of a global batch.
         processes: How many there are.
         drop_last: Leave out the images that do not fill a batch; otherwise they are a last, smaller one.
 
@@ -58,8 +58,8 @@ class ShuffledBatches(JoinedBatches):
         """How many images an epoch has."""
         return self.num_images - self.num_images % self.batch_size if self.drop_last else self.num_images
 
-    def joined(self, rng: np.random.Generator) -> Iterator[list[int]]:
-        """The joined batches of one epoch."""
+    def global_batches(self, rng: np.random.Generator) -> Iterator[list[int]]:
+        """The global batches of one epoch."""
         images: list[int] = rng.permutation(self.num_images)[: self._used].tolist()
         for start in range(0, len(images), self.batch_size):
             yield images[start : start + self.batch_size]

@@ -10,17 +10,17 @@ from marcir.checks import check_int, check_seed
 from marcir.errors import ConfigError
 
 
-class JoinedBatches(Sampler[list[int]], ABC):
+class DistributedBatchSampler(Sampler[list[int]], ABC):
     """Batches of image indices; every process draws all of them and keeps its share of each.
 
-    The random numbers depend on `(seed, epoch)` alone. So the joined batches are the same for any number of
+    The random numbers depend on `(seed, epoch)` alone. So the global batches are the same for any number of
     processes, an epoch can be drawn without those before it, and no global random state is read or changed.
 
     Args:
         num_images: Images to draw from, N.
-        batch_size: Images of a joined batch, over all processes.
+        batch_size: Images of a global batch, over all processes.
         seed: Of the random numbers, together with the epoch.
-        rank: Which process this is. It gets the rank-th of equal shares of every joined batch.
+        rank: Which process this is. It gets the rank-th of equal shares of every global batch.
         processes: How many there are.
     """
 
@@ -55,7 +55,7 @@ class JoinedBatches(Sampler[list[int]], ABC):
         # Seeded here and not at the first batch, so that a later `set_epoch` is for the next iteration.
         rng = np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(self.epoch,)))
         # Shares in a row: joined again in the order of processes, the batch is as it was drawn.
-        return (batch[self._share(len(batch))] for batch in self.joined(rng))
+        return (batch[self._share(len(batch))] for batch in self.global_batches(rng))
 
     def _share(self, images: int) -> slice:
         """This process's part of so many images; the first processes get one more where needed."""
@@ -64,5 +64,5 @@ class JoinedBatches(Sampler[list[int]], ABC):
         return slice(start, start + each + (self.rank < more))
 
     @abstractmethod
-    def joined(self, rng: np.random.Generator) -> Iterator[list[int]]:
-        """The joined batches of one epoch."""
+    def global_batches(self, rng: np.random.Generator) -> Iterator[list[int]]:
+        """The global batches of one epoch."""

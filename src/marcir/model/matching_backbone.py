@@ -9,7 +9,7 @@ from torch import Tensor
 
 from marcir.torchvision_shim import timm
 
-# Tried where the file's name does not tell; the whole list of timm would take minutes.
+# TrialResult where the file's name does not tell; the whole list of timm would take minutes.
 _COMMON = (
     "resnet18",
     "resnet34",
@@ -33,7 +33,7 @@ _FEWEST_LETTERS = 5  # of a name that is looked for in a file's name
 _MOST = 40
 
 
-def fitting_backbone(path: Path, weights: Mapping[str, Tensor]) -> str | None:
+def matching_backbone(path: Path, weights: Mapping[str, Tensor]) -> str | None:
     """The first backbone whose tensors have these names and shapes, whatever its classifier and bands.
 
     Args:
