@@ -15,7 +15,7 @@ import tifffile
 from PIL import Image
 
 from data.fakes import indexed_mask, pixels
-from marcir.data import decoding
+from marcir.data.decode import limits
 from marcir.data.images import PixelFormat, most_common_format, read_image, read_pixel_format
 from marcir.errors import BrokenImageError
 
@@ -341,7 +341,7 @@ def test_bands_and_bytes_count_towards_the_limit(tmp_path: Path, monkeypatch: py
     path, image = tmp_path / "a.tif", np.zeros((20, 20, 60), np.float32)
     tifffile.imwrite(path, image, photometric="minisblack", planarconfig="contig", compression="zlib")
     assert read_image(path).shape == (20, 20, 60)
-    monkeypatch.setattr(decoding, "MAX_BYTES", 20 * 20 * 60 * 4 - 1)
+    monkeypatch.setattr(limits, "MAX_BYTES", 20 * 20 * 60 * 4 - 1)
     with pytest.raises(BrokenImageError, match=r"a.tif: 20 x 20 pixels of 240 bytes .* Cut it into tiles"):
         read_image(path)
 

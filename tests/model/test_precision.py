@@ -80,7 +80,7 @@ def trial_is(
 def test_the_end_of_the_child_is_the_verdict(kind: str, verdict: str, what: str) -> None:
     tried = run_trial(child(CHILDREN[kind]))
     assert (tried.verdict, tried.what) == (verdict, what)
-    assert tried.worth == (kind == "faster")
+    assert tried.is_faster == (kind == "faster")
 
 
 def test_a_child_that_hangs_is_ended() -> None:
@@ -142,7 +142,7 @@ def test_auto_takes_bfloat16_only_where_it_is_faster(
     chosen = choose_precision("auto", TINY)
     assert chosen.name == ("bfloat16" if kind == "faster" else "float32")
     assert "bfloat16" in chosen.why
-    assert capfd.readouterr().err.startswith("trying bfloat16 on this processor, at most 15 s")
+    assert capfd.readouterr().err.startswith("trying bfloat16 for up to 15 s")
 
 
 def test_bfloat16_that_cannot_be_used_is_refused(trial_is: Callable[[str], Callable[[], int]]) -> None:
@@ -264,7 +264,7 @@ def test_a_damaged_verdict_is_not_used(
     (file,) = (claims / "precision").glob("*.json")
     file.write_text(damaged)
     precision._tried.cache_clear()
-    assert cached_trial(TINY).worth
+    assert cached_trial(TINY).is_faster
     assert trials() == 2
 
 
@@ -280,7 +280,7 @@ def test_where_the_cache_cannot_be_written_a_process_tries_once(
     assert choose_precision("auto", TINY).name == "bfloat16"
     assert choose_precision("auto", TINY).name == "bfloat16"
     assert trials() == 1
-    assert "the verdict on bfloat16 is not kept: /dev/null/cache" in capfd.readouterr().err
+    assert "the result of the bfloat16 trial is not cached: /dev/null/cache" in capfd.readouterr().err
 
 
 def test_of_two_processes_that_ask_at_once_one_tries(tmp_path: Path) -> None:

@@ -101,8 +101,8 @@ class ImageFiles(ArchiveDataset):
         self._all, self.archive, self.broken = archive, archive, dict[str, str]()
         if check_on_broken(on_broken) == "skip":
             self.archive, self.broken = leave_out_broken(archive, "skip")
-        self.form = require_format(self.archive)
-        self.bands, self.dtype = self.form.bands, self.form.dtype
+        self.pixel_format = require_format(self.archive)
+        self.bands, self.dtype = self.pixel_format.bands, self.pixel_format.dtype
 
     def batch(self, positions: Sequence[int]) -> Tensor:
         """Read images in the source's dtype. (B, C, S, S)"""
@@ -120,7 +120,7 @@ class ImageFiles(ArchiveDataset):
     def image(self, position: int) -> np.ndarray:
         """Read and resize one image. (S, S, C)"""
         path = self.archive.paths[position]
-        return to_square(self.form.fit(read_image(path), path), self.size)
+        return to_square(self.pixel_format.fit(read_image(path), path), self.size)
 
 
 class PackedImages(ArchiveDataset):

@@ -88,12 +88,12 @@ def _update(metadata: Path, archive: Archive, size: int, status: str) -> Pack:
 
 def _build(metadata: Path, archive: Archive, size: int, status: str) -> Pack:
     """Read, resize and write all images."""
-    form = require_format(archive)
+    pixel_format = require_format(archive)
     broken: dict[str, str] = {}
     file = metadata.with_name(f"{metadata.stem}-{secrets.token_hex(4)}.npy")
     with atomic_write(file) as temporary:
         images = np.lib.format.open_memmap(
-            temporary, "w+", form.dtype, (len(archive), size, size, form.bands)
+            temporary, "w+", pixel_format.dtype, (len(archive), size, size, pixel_format.bands)
         )
         _reserve(temporary)
 
@@ -102,7 +102,7 @@ def _build(metadata: Path, archive: Archive, size: int, status: str) -> Pack:
             try:
                 content = read_content(path)
                 digest = hashlib.sha256(content).digest()
-                images[position] = to_square(form.fit(decode_image(content, path), path), size)
+                images[position] = to_square(pixel_format.fit(decode_image(content, path), path), size)
             except BrokenImageError as error:
                 broken[archive.ids[position]] = str(error)
             return digest

@@ -1,4 +1,4 @@
-"""A model's configuration as it was read from a file that anyone may have written."""
+"""A model's configuration, validated when it is read: the file may come from anyone."""
 
 import json
 from typing import Annotated, Any
@@ -13,30 +13,30 @@ _Positive = Annotated[_Finite, Field(gt=0)]
 
 @record(unknown="ignore")
 class ModelConfig:
-    """What a model needs to know to embed images: `config.json`.
+    """The content of a model's `config.json`.
 
     Attributes:
-        marcir: The version of the package that wrote it, and with it the file's own.
-        backbone: timm's name.
-        bands: Bands of the images.
-        size: Side of the images that the network sees.
-        packed_size: Side that images are first brought to.
-        dtype: Type of the pixels.
-        mean: Of each band, in unit range.
-        std: Of each band.
-        dim: Length of the head's output; 0 where there is no head.
-        embedding: What is compared: projection or backbone.
+        marcir: Version of marcir that wrote the file.
+        backbone: timm's name of the backbone.
+        bands: Number of bands.
+        size: Input size of the network.
+        packed_size: Size that images are first resized to.
+        dtype: dtype of the pixels.
+        mean: Mean per band, in unit range.
+        std: Standard deviation per band.
+        dim: Length of the head's output; 0 without a head.
+        embedding: What is stored and compared: projection or backbone.
         labels: Names of the labels.
-        training_counts: Training images of each label.
+        training_counts: Training images per label.
         loss: The loss and its options.
-        dataset: What it was trained on.
-        label_checksum: Fingerprint of the label table that was split.
-        split_checksum: Fingerprint of the split: which images train, validate and test.
+        dataset: Name of the training dataset.
+        label_checksum: Checksum of the label table that was split.
+        split_checksum: Checksum of the split.
     """
 
     marcir: str
     backbone: str
-    # The limits are far above any real model, and far below what fills the memory.
+    # Limits far above any real model, and far below the size of memory.
     bands: Annotated[int, Field(ge=1, le=1 << 12)]
     size: Annotated[int, Field(ge=1, le=MOST_PIXELS)]
     packed_size: Annotated[int, Field(ge=1, le=2 * MOST_PIXELS)]
@@ -67,5 +67,5 @@ class ModelConfig:
 
 
 def parse_model_config(content: Any) -> ModelConfig:
-    """The configuration in the content of a `config.json`; a SchemaError names the entry that cannot be."""
+    """Validate the content of a `config.json`; a SchemaError names an invalid entry."""
     return parse(ModelConfig, json.dumps(content))
