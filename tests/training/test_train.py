@@ -492,7 +492,7 @@ def test_the_recipes_can_be_read(file: Path) -> None:
             "these are weights of tf_efficientnet_lite0, not of 'test_resnet'",
         ),
         (["--train.batch_size", "500"], "there are only 84 training images"),
-        (["--encoder.frozen", "true", "--encoder.embedding", "backbone"], "trains the head alone"),
+        (["--encoder.frozen", "true", "--encoder.embedding", "backbone"], "trains only the head"),
         (["--encoder.dim", "1000000000000"], "encoder.dim = 1000000000000: must be 65536 or less"),
         (["--config", "/nowhere.yaml"], "there is no such file"),
         (["--data.split", "/nowhere.json"], "there is no such file. Make it with: marcir data split"),

@@ -7,7 +7,7 @@ from marcir.cli.parser import Parser
 
 
 def run(parser: Parser, arguments: Sequence[str]) -> None:
-    """Parse the arguments, do it, and print what came out."""
+    """Parse the arguments, run the command, and print its result."""
     parser.add_argument("--out", required=True, metavar="DIR", help="a new or empty folder")
     parser.add_argument("--images", type=int, default=2000, help="how many (default 2000)")
     parser.add_argument("--size", type=int, default=64, help="side in pixels (default 64)")

@@ -7,7 +7,7 @@ from marcir.cli.parser import Parser
 
 
 def run(parser: Parser, arguments: Sequence[str]) -> None:
-    """Parse the arguments, do it, and print what came out."""
+    """Parse the arguments, run the command, and print its result."""
     add_archive(parser)
     parser.add_argument("--out", required=True, metavar="JSON", help="where the split goes")
     parser.add_argument("--seed", type=int, default=0, help="fixes the draw (default 0)")

@@ -4,7 +4,7 @@ import json
 from typing import Annotated, Any
 
 from marcir.checks import check_choice
-from marcir.config import MOST_NUMBERS, MOST_PIXELS
+from marcir.config import MAX_DIM, MAX_SIZE
 from marcir.schema import Field, parse, record
 
 _Finite = Annotated[float, Field(allow_inf_nan=False)]
@@ -38,12 +38,12 @@ class ModelConfig:
     backbone: str
     # Limits far above any real model, and far below the size of memory.
     bands: Annotated[int, Field(ge=1, le=1 << 12)]
-    size: Annotated[int, Field(ge=1, le=MOST_PIXELS)]
-    packed_size: Annotated[int, Field(ge=1, le=2 * MOST_PIXELS)]
+    size: Annotated[int, Field(ge=1, le=MAX_SIZE)]
+    packed_size: Annotated[int, Field(ge=1, le=2 * MAX_SIZE)]
     dtype: str
     mean: tuple[_Finite, ...]
     std: tuple[_Positive, ...]
-    dim: Annotated[int, Field(ge=0, le=MOST_NUMBERS)]
+    dim: Annotated[int, Field(ge=0, le=MAX_DIM)]
     embedding: str
     labels: tuple[str, ...]
     training_counts: tuple[int, ...]

@@ -1,4 +1,4 @@
-"""Datasets whose labels stand in a table."""
+"""Datasets with a label table."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -15,15 +15,15 @@ class TableReader(DatasetReader):
     """A dataset with a table of image names and labels.
 
     Attributes:
-        TABLE: The table's usual place below root.
-        DELIMITER: What separates the table's columns.
+        TABLE: Path of the table below root.
+        DELIMITER: The column delimiter.
     """
 
     TABLE: ClassVar[str]
     DELIMITER: ClassVar[str] = ","
 
     def read_folder(self, root: Path, labels: Path | None) -> Archive:
-        """Read the table; an image belongs to the row with its name."""
+        """Read the table, and find the images by their names."""
         table = labels or self.need(root / self.TABLE, root)
         images = images_by_stem(self.need(root / self.IMAGE_FOLDER, root), SUFFIXES)
         rows, _ = read_label_table(table, self.DELIMITER, spellings(self.LABELS))
