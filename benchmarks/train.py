@@ -21,7 +21,7 @@ from pathlib import Path
 import torch
 
 from marcir.config import Config, DataConfig, EncoderConfig, LossConfig
-from marcir.data.reading import read_batches
+from marcir.data.prefetch import read_batches
 from marcir.model.embed import embed_files
 from marcir.model.model import Model
 from marcir.search.index import index
@@ -29,11 +29,11 @@ from marcir.training.build import build_encoder, build_loss
 from marcir.training.checkpoint import Checkpoints
 from marcir.training.inputs import AugmentedImages, embed_positions
 from marcir.training.loop import Trainer
-from marcir.training.precision import decide_precision
 from marcir.training.reporter import Reporter
 from marcir.training.run_folder import RunFolder, model_config
+from marcir.training.run_precision import decide_precision
 from marcir.training.task import open_task
-from marcir.training.train import effective, start_fabric
+from marcir.training.train import resolve_defaults, start_fabric
 
 IMAGES = 2048  # that are embedded and indexed
 ROOT = Path(os.environ.get("MARCIR_SHARED", "../shared")) / "data/ucmerced-multilabel"
@@ -58,7 +58,7 @@ def main() -> None:
     if not ROOT.is_dir():
         sys.exit(f"{ROOT} is missing: set MARCIR_SHARED to the folder that holds data/.")
     config, _ = decide_precision(
-        effective(
+        resolve_defaults(
             Config(
                 DataConfig(name="ucm", root=str(ROOT), size=arguments.size),
                 EncoderConfig(backbone="resnet18", weights="none"),
@@ -78,7 +78,7 @@ def main() -> None:
             loss,
             AugmentedImages(task, 0, fabric.device),
             Checkpoints(Path(folder), 1),
-            Reporter(1, speaks=False),
+            Reporter(1, enabled=False),
             on_best=lambda: None,
             on_epoch=lambda progress: None,
         )
@@ -90,7 +90,7 @@ def main() -> None:
         def bare() -> None:
             for _ in range(arguments.steps):
                 trainer.optimiser.zero_grad()
-                trainer.fabric.backward(trainer.network(images).square().sum())
+                trainer.fabric.backward(trainer.network(images).preprocess().sum())
                 trainer.optimiser.step()
 
         def real() -> None:

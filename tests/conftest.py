@@ -80,7 +80,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 @pytest.fixture(scope="session")
 def scenes(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """40 generated scenes of 24 pixels, and their labels.csv; not to be changed."""
-    from marcir.scenes.writing import write_scenes
+    from marcir.scenes.write import write_scenes
 
     folder = tmp_path_factory.mktemp("searched") / "scenes"
     write_scenes(folder, 40, 24, 0)

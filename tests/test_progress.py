@@ -180,7 +180,7 @@ def test_a_terminal_without_rich_gets_lines(
 def test_the_training_bar_shows_loss_and_speed_only_once_they_are_known(
     clock: Clock, terminal: Console
 ) -> None:
-    with Reporter(30, speaks=True).steps(Progress(), 75):
+    with Reporter(30, enabled=True).steps(Progress(), 75):
         pass
     shown = terminal.export_text()
     assert "epoch 1/30" in shown
@@ -190,7 +190,7 @@ def test_the_training_bar_shows_loss_and_speed_only_once_they_are_known(
 
 
 def test_the_training_bar_shows_the_time_left_after_the_first_batch(clock: Clock, terminal: Console) -> None:
-    with Reporter(30, speaks=True).steps(Progress(epoch=1), 75) as update:
+    with Reporter(30, enabled=True).steps(Progress(epoch=1), 75) as update:
         clock.now += 30
         update(1.2345, 4.26)
     shown = terminal.export_text()
@@ -200,7 +200,7 @@ def test_the_training_bar_shows_the_time_left_after_the_first_batch(clock: Clock
 
 
 def test_a_resumed_epoch_shows_its_loss_from_the_start(clock: Clock, terminal: Console) -> None:
-    with Reporter(30, speaks=True).steps(Progress(step=10, loss_sum=25.0), 75):
+    with Reporter(30, enabled=True).steps(Progress(step=10, loss_sum=25.0), 75):
         pass
     shown = terminal.export_text()
     assert "10 of 75, loss 2.500" in shown
@@ -208,7 +208,7 @@ def test_a_resumed_epoch_shows_its_loss_from_the_start(clock: Clock, terminal: C
 
 
 def test_a_long_epoch_prints_one_line_per_minute(clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:
-    with Reporter(30, speaks=True).steps(Progress(step=10, loss_sum=25.0), 20) as update:
+    with Reporter(30, enabled=True).steps(Progress(step=10, loss_sum=25.0), 20) as update:
         for _ in range(10):
             clock.now += 30
             update(2.0, 0.25)
@@ -223,8 +223,8 @@ def test_a_long_epoch_prints_one_line_per_minute(clock: Clock, capsys: pytest.Ca
 def test_a_short_epoch_and_a_process_that_is_not_the_first_print_nothing(
     clock: Clock, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for speaks, seconds in ((True, 1), (False, 300)):
-        with Reporter(30, speaks).steps(Progress(), 20) as update:
+    for enabled, seconds in ((True, 1), (False, 300)):
+        with Reporter(30, enabled).steps(Progress(), 20) as update:
             for _ in range(20):
                 clock.now += seconds
                 update(2.0, 56.0)
@@ -236,5 +236,5 @@ def test_slow_training_is_not_shown_as_no_images_per_second(
     speed: float, text: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     finished = Progress(epoch=1, seconds=10, history=[{"loss": 1.0, "images_per_second": speed}])
-    Reporter(2, speaks=True).epoch(finished, better=False)
+    Reporter(2, enabled=True).epoch(finished, better=False)
     assert lines(capsys) == [f"epoch 1/2  loss 1.0000  {text} images/s  10 s left"]

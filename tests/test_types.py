@@ -106,13 +106,13 @@ def test_ids_that_are_objects_are_refused_and_never_unpickled(tmp_path: Path) ->
     path = write_npz(tmp_path / "e.npz", ids=np.array([Trap(), "b"], dtype=object), vectors=VECTORS[:2])
     assert "Object arrays cannot be loaded" in refused(path)
     path.write_bytes(np.array([Trap()], dtype=object).dumps())
-    assert "no .npz archive" in refused(path)
+    assert "not an .npz archive" in refused(path)
     assert not (tmp_path / "ran").exists()
 
 
 def test_a_single_array_is_refused(tmp_path: Path) -> None:
     np.save(tmp_path / "e.npy", VECTORS)
-    assert "no .npz archive" in refused(tmp_path / "e.npy")
+    assert "not an .npz archive" in refused(tmp_path / "e.npy")
 
 
 @pytest.mark.parametrize("content", [b"", b"PK", b"id,vector\n1,2\n", b"PK\x03\x04 and nothing", b"\0" * 40])
@@ -147,7 +147,7 @@ BAD_NPZ = {
     "three axes": ({"vectors": VECTORS[..., None]}, "vectors (4, 3, 1)"),
     "whole numbers": ({"vectors": VECTORS.astype(int)}, "of int64"),
     "complex numbers": ({"vectors": VECTORS.astype(complex)}, "of complex128"),
-    "texts": ({"vectors": VECTORS.astype(str)}, "one vector of floats an id"),
+    "texts": ({"vectors": VECTORS.astype(str)}, "one vector of floats per id"),
     "ids as floats": ({"ids": [1.0, 2.0, 3.0, 4.0]}, "ids are float64 of shape (4,)"),
     "ids as bytes": ({"ids": [b"a", b"b", b"c", b"d"]}, "ids are |S1 of shape (4,)"),
     "ids of two axes": ({"ids": np.array(IDS).reshape(2, 2)}, "shape (2, 2)"),
@@ -176,9 +176,9 @@ BAD_PARQUET = {
     "a missing id": ({"ids": ["a", None, "b", "c"]}, "a missing id"),
     "a number each": ({"vectors": [1.0, 2.0, 3.0, 4.0]}, "vectors are double"),
     "a text each": ({"vectors": ["1", "2", "3", "4"]}, "vectors are string"),
-    "lists of texts": ({"vectors": [["1"], ["2"], ["3"], ["4"]]}, "one vector of floats an id"),
+    "lists of texts": ({"vectors": [["1"], ["2"], ["3"], ["4"]]}, "one vector of floats per id"),
     "lists of whole numbers": ({"vectors": [[1], [2], [3], [4]]}, "of int64"),
-    "lists of lists": ({"vectors": [[[1.0]]] * 4}, "one vector of floats an id"),
+    "lists of lists": ({"vectors": [[[1.0]]] * 4}, "one vector of floats per id"),
     "ids as lists": ({"ids": [["a"], ["b"], ["c"], ["d"]]}, "ids are list"),
     "ids as floats": ({"ids": [1.0, 2.0, 3.0, 4.0]}, "ids are double"),
 }

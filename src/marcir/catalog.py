@@ -1,4 +1,4 @@
-"""Names of things and where they live, resolved on use, so that help need not import torch."""
+"""Names of losses, datasets, metrics and stores, resolved on use, so that `--help` does not import torch."""
 
 import inspect
 from importlib import import_module
@@ -55,12 +55,12 @@ STORES = {
     "memory": "marcir.search.memory:MemoryStore",
 }
 
-# What a loss may need to know of the archive and the network; the rest of its arguments are options.
+# Arguments of a loss that depend on the archive and the network; the others are options.
 _CONTEXT = ("statistics", "embedding_dim", "num_labels", "generator")
 
 
 def resolve(kind: str, name: str, entries: dict[str, str]) -> Any:
-    """The class behind a name.
+    """Import the class with this name.
 
     Raises:
         ConfigError: For an unknown name, with the nearest known one.
@@ -72,7 +72,7 @@ def resolve(kind: str, name: str, entries: dict[str, str]) -> Any:
 
 
 def create_reader(name: str) -> "DatasetReader":
-    """The reader of a dataset by name.
+    """Create the reader of a dataset by name.
 
     Raises:
         ConfigError: For an unknown name, with the nearest known one.
@@ -112,15 +112,15 @@ def create_loss(
     generator: "torch.Generator | None" = None,
     **options: Any,
 ) -> "MultiLabelLoss":
-    """Make a loss by name. What it does not need of the first four arguments it ignores.
+    """Create a loss by name; arguments that it does not need are ignored.
 
     Args:
         name: One of `catalog.LOSSES`, such as `marc` or `marc-calibrated`.
         statistics: Label statistics of the training split, for the MARC family.
         embedding_dim: Length of an embedding, for losses with prototypes.
         num_labels: Number of labels, for losses with prototypes; taken from `statistics` by default.
-        generator: Draws the first prototypes.
-        options: The loss's own options, see `loss_options(name)`.
+        generator: Generator of the initial prototypes.
+        options: Options of the loss, see `loss_options(name)`.
 
     Raises:
         ConfigError: For an unknown name or option, with the nearest known one, or a missing argument.
@@ -166,7 +166,7 @@ def _num_labels(statistics: "LabelStatistics | None", num_labels: int | None) ->
         )
     if num_labels not in (None, statistics.num_labels):
         raise ConfigError(
-            f"num_labels = {num_labels}, but the statistics are of {statistics.num_labels} labels. "
-            "Leave num_labels out."
+            f"num_labels = {num_labels}, but the statistics have {statistics.num_labels} labels. "
+            "Omit num_labels."
         )
     return statistics.num_labels

@@ -1,4 +1,4 @@
-"""Checks of arguments at the boundary: each returns the value, or raises a ConfigError in one line."""
+"""Checks of arguments: each returns the value, or raises a ConfigError of one line."""
 
 import math
 from collections.abc import Collection
@@ -9,8 +9,8 @@ from marcir.errors import ConfigError, did_you_mean
 
 Choice = TypeVar("Choice", bound=str)
 
-# First weights of a backbone that are not a file. `none` and `random` are the same, but for a frozen backbone
-# random ones must be asked for as `random`.
+# Initial weights of a backbone that are not a file. `none` and `random` mean the same, but a frozen backbone
+# accepts random weights only as `random`.
 RANDOM_WEIGHTS = ("none", "random")
 NAMED_WEIGHTS = ("imagenet", "hub", *RANDOM_WEIGHTS)
 
@@ -52,7 +52,7 @@ def check_fraction(name: str, value: float) -> float:
 
 def check_int(name: str, value: int, least: int, most: int | None = None) -> int:
     """The value, if it is a whole number of at least `least`, and at most `most`."""
-    number: Any = value  # numpy's whole numbers are welcome too
+    number: Any = value  # may be a numpy integer
     is_whole = isinstance(number, Integral) and not isinstance(number, bool)
     if not is_whole or number < least or (most is not None and number > most):
         wanted = f"of {least} or more" if most is None else f"from {least} to {most}"
@@ -61,7 +61,7 @@ def check_int(name: str, value: int, least: int, most: int | None = None) -> int
 
 
 def check_seed(value: int) -> int:
-    """The value, if it is a seed that every generator takes: 0 to 2**63 - 1.
+    """The value, if it is a valid seed: 0 to 2**63 - 1.
 
     >>> check_seed(0)
     0
@@ -77,14 +77,14 @@ def check_bool(name: str, value: bool) -> bool:
 
 
 def check_choice(name: str, value: Choice, known: Collection[Choice]) -> Choice:
-    """The value, if it is a known one."""
+    """The value, if it is one of the known ones."""
     if value not in known:
         raise ConfigError(f"{name} = {value!r}: unknown. {did_you_mean(str(value), known)}")
     return value
 
 
 def _number(name: str, value: float) -> float:
-    number: Any = value  # numpy's numbers are welcome too
+    number: Any = value  # may be a numpy number
     try:
         if not isinstance(number, bool) and isinstance(number, Real) and math.isfinite(number):
             return float(number)

@@ -1,7 +1,7 @@
 """Training configuration: frozen records with every default, read from YAML.
 
-The defaults are the recipe of the paper (docs/readings.md says where it leaves something open) but for the
-loss and the backbone with its first weights.
+The defaults are those of the paper, with the readings of docs/readings.md, except the loss, the backbone and
+its initial weights.
 """
 
 import json
@@ -15,8 +15,8 @@ from marcir.errors import ConfigError, did_you_mean, needs
 from marcir.schema import Field, Number, SchemaError, record, validate
 
 SECTIONS = ("data", "encoder", "loss", "train")
-# The largest side of an image and the longest embedding: more is a slip, and fills the memory.
-MOST_PIXELS, MOST_NUMBERS = 1 << 13, 1 << 16
+# Limits of the image size and of the embedding's length: more would exhaust the memory.
+MAX_SIZE, MAX_DIM = 1 << 13, 1 << 16
 
 
 def _setting(default: Any, text: str, **limits: Any) -> Any:
@@ -25,49 +25,49 @@ def _setting(default: Any, text: str, **limits: Any) -> Any:
 
 @record()
 class DataConfig:
-    """Which archive, and how its images are read."""
+    """The archive, and how its images are read."""
 
     name: str = _setting(
         "scenes", "the dataset: manifest (your own; the default for a root with labels.csv), scenes, ucm ..."
     )
-    root: str | None = _setting(None, "the archive's folder (scenes has one of its own)")
-    labels: str | None = _setting(None, "a label table elsewhere than in the folder")
+    root: str | None = _setting(None, "the archive's folder (optional for scenes)")
+    labels: str | None = _setting(None, "a label table outside the archive's folder")
     split: str | None = _setting(None, "a file of `marcir data split`; drawn from train.seed by default")
     method: Literal["random", "stratified"] = _setting("random", "how a split is drawn")
-    size: int | None = _setting(None, "side of the images; 224, and 64 for scenes", ge=8, le=MOST_PIXELS)
-    cache: Literal["packed", "off"] = _setting("packed", "pack the images once, or read files every time")
-    on_broken: Literal["error", "skip"] = _setting("error", "what broken images do")
+    size: int | None = _setting(None, "image size of the network; 224, and 64 for scenes", ge=8, le=MAX_SIZE)
+    cache: Literal["packed", "off"] = _setting("packed", "pack the images once, or read the files each time")
+    on_broken: Literal["error", "skip"] = _setting("error", "refuse broken images or skip them")
 
 
 @record()
 class EncoderConfig:
     """The network."""
 
-    backbone: str = _setting("tf_efficientnet_lite0", "any backbone of timm")
+    backbone: str = _setting("tf_efficientnet_lite0", "any timm backbone")
     weights: str = _setting(
         "imagenet",
-        "its first weights: imagenet (of tf_efficientnet_lite0), hub, a safetensors file, or none (random)",
+        "initial weights: imagenet (of tf_efficientnet_lite0), hub, a safetensors file, or none (random)",
     )
-    dim: int = _setting(128, "length of an embedding", ge=1, le=MOST_NUMBERS)
+    dim: int = _setting(128, "length of an embedding", ge=1, le=MAX_DIM)
     embedding: Literal["projection", "backbone"] = _setting(
-        "projection", "what is compared: the head's output or the backbone's"
+        "projection", "what is stored and compared: the head's output or the backbone's"
     )
-    frozen: bool = _setting(False, "embed the images once and train the head alone")
-    frozen_views: int = _setting(4, "augmented versions of each image that a frozen backbone embeds", ge=1)
+    frozen: bool = _setting(False, "embed the images once and train only the head")
+    frozen_views: int = _setting(4, "augmented versions per image with a frozen backbone", ge=1)
 
     def __post_init__(self) -> None:
         if self.frozen and self.embedding == "backbone":
-            raise ConfigError("encoder.frozen trains the head alone: set encoder.embedding to projection.")
+            raise ConfigError("encoder.frozen trains only the head: set encoder.embedding to projection.")
         if self.frozen and self.weights == "none":
             raise ConfigError(
-                "encoder.frozen keeps the backbone as it is, and with encoder.weights none it is random: "
+                "encoder.frozen does not train the backbone, and with encoder.weights none it is random: "
                 "little can be learned. Use imagenet, hub or a file, or random if that is what you want."
             )
 
 
 @record()
 class LossConfig:
-    """Which loss, and its own options."""
+    """The loss and its options."""
 
     name: str = "marc-proto"
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -75,31 +75,31 @@ class LossConfig:
 
 @record()
 class TrainConfig:
-    """How long, how fast, from which seed."""
+    """Optimisation, sampling, seed and devices."""
 
     epochs: int = _setting(100, "passes over the training images", ge=1)
-    batch_size: int = _setting(128, "images of a batch, over all processes", ge=2)
+    batch_size: int = _setting(128, "images per batch, over all processes", ge=2)
     lr: Number = _setting(1e-3, "learning rate of Adam", gt=0)
     weight_decay: Number = _setting(5e-4, "L2 weight decay", ge=0, le=1)
-    clip: Number = _setting(1.0, "largest norm of a gradient", gt=0)
-    schedule: Literal["restarts", "step", "cosine"] = _setting("restarts", "of the learning rate")
+    clip: Number = _setting(1.0, "maximum gradient norm", gt=0)
+    schedule: Literal["restarts", "step", "cosine"] = _setting("restarts", "learning-rate schedule")
     sampler: Literal["shuffle", "label-aware"] = _setting("shuffle", "how batches are drawn")
-    views: int = _setting(1, "augmented versions of each image in a batch, 1 or 2", ge=1, le=2)
-    seed: int = _setting(0, "fixes split, first weights, order and augmentation", ge=0, le=2**63 - 1)
-    patience: int | None = _setting(None, "stop after so many epochs without a better validation score", ge=1)
+    views: int = _setting(1, "augmented versions per image in a batch, 1 or 2", ge=1, le=2)
+    seed: int = _setting(0, "seed of split, initial weights, order and augmentation", ge=0, le=2**63 - 1)
+    patience: int | None = _setting(None, "stop after this many epochs without a better score", ge=1)
     precision: Literal["auto", "float32", "bfloat16"] = _setting(
-        "auto", "auto: bfloat16 where it works and is faster, which is tried once"
+        "auto", "auto: bfloat16 if it works and is faster, found by a trial"
     )
     device: str = _setting("auto", "cpu, cuda, cuda:1 or mps; auto: CUDA, else MPS, else the CPU")
-    devices: int = _setting(1, "processes of this machine (torchrun sets it by itself)", ge=1)
+    devices: int = _setting(1, "processes on this machine (torchrun sets it)", ge=1)
     keep: int = _setting(2, "checkpoints to keep", ge=1)
-    checkpoint_minutes: Number = _setting(10.0, "also save within an epoch, after so many minutes", ge=0)
+    checkpoint_minutes: Number = _setting(10.0, "minutes between checkpoints within an epoch", ge=0)
 
 
-def fitting_batch(images: int) -> int:
-    """A batch size for few training images: a power of two, so that there are about four batches.
+def suggest_batch_size(images: int) -> int:
+    """Suggest a batch size for few training images: a power of two that gives about four batches.
 
-    >>> fitting_batch(42), fitting_batch(1475), fitting_batch(3)
+    >>> suggest_batch_size(42), suggest_batch_size(1475), suggest_batch_size(3)
     (8, 256, 2)
     """
     return max(2, 1 << max(0, (images // 4).bit_length() - 1))
@@ -117,11 +117,11 @@ class Config:
 
     @property
     def folder(self) -> Path:
-        """The run's folder; named after dataset and loss by default."""
+        """The run's folder; by default named after dataset and loss."""
         return Path(self.run or f"runs/{self.data.name}-{self.loss.name}")
 
-    def anchored(self) -> "Config":
-        """With paths that hold from any folder."""
+    def with_absolute_paths(self) -> "Config":
+        """Make all paths absolute."""
         names = ("root", "labels", "split")
         data: dict[str, Any] = {name: _absolute(getattr(self.data, name)) for name in names}
         weights = self.encoder.weights
@@ -137,23 +137,23 @@ class Config:
         """
         return {
             f"{section}.{name}": value
-            for section, settings in self.nested().items()
+            for section, settings in self.to_dict().items()
             for name, value in settings.items()
         }
 
-    def nested(self) -> dict[str, dict[str, Any]]:
-        """The sections as they stand in YAML: the loss's options beside its name."""
+    def to_dict(self) -> dict[str, dict[str, Any]]:
+        """The sections as in YAML: the loss's options beside its name."""
         sections = {section: asdict(getattr(self, section)) for section in ("data", "encoder", "train")}
         loss = {"name": self.loss.name, **self.loss.options}
         return {section: loss if section == "loss" else sections[section] for section in SECTIONS}
 
     @classmethod
-    def of(cls, content: Mapping[str, Any], run: str | None = None) -> "Config":
-        """From nested sections, such as `nested` gives.
+    def from_dict(cls, content: Mapping[str, Any], run: str | None = None) -> "Config":
+        """Validate sections as returned by `to_dict`.
 
         Raises:
-            SchemaError: For an unknown section or setting, with the nearest known one, and for a value that
-                cannot be.
+            SchemaError: For an unknown section or setting, with the nearest known one, and for an invalid
+                value.
         """
         loss = content.get("loss", {})
         if isinstance(loss, Mapping):
@@ -163,13 +163,13 @@ class Config:
 
 
 def with_dataset(content: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Settings with the name of the dataset, which a folder with a table of labels does not need.
+    """Add the dataset `manifest` if only a folder with a label table is given.
 
     Args:
         content: Settings by section.
 
     Raises:
-        ConfigError: For a folder without labels.
+        ConfigError: For a folder without a label table.
     """
     data = content.get("data")
     if not isinstance(data, Mapping) or "name" in data or not isinstance(root := data.get("root"), str):
@@ -182,23 +182,23 @@ def with_dataset(content: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**content, "data": {**data, "name": "manifest"}}
 
 
-def checked_options(given: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, Any]:
-    """Options of a loss, each of the type of its default (`catalog.loss_options`); None says nothing.
+def validate_options(options: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, Any]:
+    """Validate options of a loss: each must have the type of its default (`catalog.loss_options`).
 
     Raises:
         SchemaError: For an unknown option, with the nearest known one, and for one of another type.
 
-    >>> checked_options({"tau": "1e-1"}, {"tau": 0.3, "plr": True})
+    >>> validate_options({"tau": "1e-1"}, {"tau": 0.3, "plr": True})
     {'tau': 0.1}
     """
-    for name in given:
+    for name in options:
         if name not in known:
             hint = did_you_mean(f"loss.{name}", [f"loss.{each}" for each in known])
             raise SchemaError(f"unknown setting 'loss.{name}'. {hint}", f"loss.{name}")
     kinds = {name: Number if isinstance(value, float) else type(value) for name, value in known.items()}
     return {
         name: value if known[name] is None else validate(kinds[name], value, f"loss.{name}")
-        for name, value in given.items()
+        for name, value in options.items()
     }
 
 
@@ -207,16 +207,16 @@ def _absolute(path: str | None) -> str | None:
 
 
 def read_yaml(path: str | Path) -> dict[str, Any]:
-    """A YAML file of settings.
+    """Read a YAML file of settings.
 
     Raises:
-        ConfigError: Where there is no such file, or it holds something else.
+        ConfigError: If there is no such file, or it holds anything else.
     """
     with needs("train"):
         import yaml
     try:
         content = yaml.safe_load(Path(path).read_text("utf-8"))
-        # As JSON would have it: YAML has also dates, names that are none, and lists that hold themselves.
+        # To JSON types: YAML also has dates, keys that are not strings, and recursive lists.
         content = json.loads(json.dumps(content, default=str))
     except FileNotFoundError:
         raise ConfigError(f"--config {path}: there is no such file.") from None

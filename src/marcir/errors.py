@@ -1,19 +1,19 @@
-"""One tree of errors; each is also the builtin that a caller would expect.
+"""All exceptions, in one tree; each is also the matching builtin exception.
 
     MarcirError
     +-- ConfigError      (ValueError)    an option, a name, a setting
-    +-- BatchError       (ValueError)    tensors handed to a loss or a metric
+    +-- BatchError       (ValueError)    tensors passed to a loss or a metric
     +-- LabelError       (ValueError)    label names, label tables, label statistics
     +-- DataError        (ValueError)    an archive's folders, tables and splits
     |   +-- BrokenImageError             a file that cannot be read as an image
-    +-- StoreError       (ValueError)    a store of embeddings, and what it is asked
+    +-- StoreError       (ValueError)    a store of embeddings, or a query to it
     |   +-- MissingImageError            an id that is not in the store
     |   +-- UnusableStoreError           a store that cannot be read or written
-    +-- TrainingError    (RuntimeError)  a training that cannot go on
+    +-- TrainingError    (RuntimeError)  a training run that cannot continue
     +-- DependencyError  (ImportError)   an optional package that is not installed
 
-A text says where, what was found, and what to do. The command line prints it as one line and exits
-with 2; a traceback means a bug.
+A message says where, what was found, and what to do. The command line prints it as one line and exits
+with 2; a traceback is a bug.
 """
 
 from collections.abc import Iterable, Iterator
@@ -22,7 +22,7 @@ from difflib import get_close_matches
 
 
 class MarcirError(Exception):
-    """Everything that marcir raises on purpose.
+    """Base class of all exceptions of marcir.
 
     >>> try:
     ...     raise ConfigError("train.lr = -1: must be above 0.")
@@ -33,19 +33,19 @@ class MarcirError(Exception):
 
 
 class ConfigError(MarcirError, ValueError):
-    """An option, a name or a setting that cannot be used."""
+    """An invalid option, name or setting."""
 
 
 class BatchError(MarcirError, ValueError):
-    """Embeddings or labels that do not fit each other or the loss."""
+    """Embeddings or labels that do not match each other or the loss."""
 
 
 class LabelError(MarcirError, ValueError):
-    """Label names, label tables or label statistics that cannot be used."""
+    """Invalid label names, label tables or label statistics."""
 
 
 class DataError(MarcirError, ValueError):
-    """Folders, tables or splits of an archive that cannot be used."""
+    """Invalid folders, tables or splits of an archive."""
 
 
 class BrokenImageError(DataError):
@@ -53,7 +53,7 @@ class BrokenImageError(DataError):
 
 
 class StoreError(MarcirError, ValueError):
-    """A store that cannot be opened, or that is asked for what it does not have."""
+    """A store that cannot be opened, or an invalid query to it."""
 
 
 class MissingImageError(StoreError):
@@ -61,11 +61,11 @@ class MissingImageError(StoreError):
 
 
 class UnusableStoreError(StoreError):
-    """A store that cannot be read or written, whatever it is asked."""
+    """A store that cannot be read or written."""
 
 
 class TrainingError(MarcirError, RuntimeError):
-    """A training that cannot go on: a loss that is not finite, a checkpoint that cannot be written."""
+    """A training run that cannot continue: a loss that is not finite, a checkpoint that cannot be written."""
 
 
 class DependencyError(MarcirError, ImportError):
@@ -74,10 +74,10 @@ class DependencyError(MarcirError, ImportError):
 
 @contextmanager
 def needs(extra: str) -> Iterator[None]:
-    """Around imports of optional packages: one that is missing is reported with the command that installs it.
+    """Wrap imports of optional packages: a missing one raises an error with the command that installs it.
 
     Raises:
-        DependencyError: Where a package is not installed.
+        DependencyError: If a package is not installed.
     """
     try:
         yield
@@ -88,7 +88,7 @@ def needs(extra: str) -> Iterator[None]:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """The end of an error text: the nearest known name, or all of them.
+    """The end of an error message: the nearest known name, or all of them.
 
     >>> did_you_mean("bulding", ["building", "road"])
     "Did you mean 'building'?"

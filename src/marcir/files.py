@@ -1,4 +1,4 @@
-"""Cache folder, atomic writes, locks, and fingerprints that tell whether files have changed."""
+"""Cache folder, atomic writes, locks, and fingerprints that detect changed files."""
 
 import hashlib
 import os
@@ -10,22 +10,22 @@ from pathlib import Path
 
 from marcir.errors import ConfigError, DataError, needs
 
-_KEPT_SECONDS = 30 * 24 * 3600
+_MAX_AGE_SECONDS = 30 * 24 * 3600
 
 
 def cache_folder() -> Path:
     """`$MARCIR_CACHE`, or the user's cache folder."""
-    if given := os.environ.get("MARCIR_CACHE"):
-        return Path(given)
+    if folder := os.environ.get("MARCIR_CACHE"):
+        return Path(folder)
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(base) / "marcir"
 
 
 def cache_outside(root: Path) -> Path:
-    """The cache folder, if it does not lie in a folder of images.
+    """The cache folder, which must not be inside an image folder: nothing is ever written there.
 
     Raises:
-        DataError: Nothing is ever written into the user's images.
+        DataError: If it is.
     """
     cache = cache_folder()
     if cache.resolve().is_relative_to(Path(root).resolve()):
@@ -35,14 +35,14 @@ def cache_outside(root: Path) -> Path:
 
 @contextmanager
 def atomic_write(path: Path, durable: bool = True) -> Iterator[Path]:
-    """A temporary path beside the real one, renamed when all is written: nobody ever sees half a file.
+    """Yield a temporary path in the same folder, and rename it at the end: the file is complete or absent.
 
     Args:
-        path: The real path.
-        durable: Also after a power failure, which takes some milliseconds a file.
+        path: The final path.
+        durable: Call fsync, which takes some milliseconds per file, to survive a power failure.
 
     Raises:
-        ConfigError: Where the file cannot be written.
+        ConfigError: If the file cannot be written.
     """
     temporary = None
     try:
@@ -62,17 +62,17 @@ def atomic_write(path: Path, durable: bool = True) -> Iterator[Path]:
 
 @contextmanager
 def folder_lock(folder: Path, purpose: str, wait: bool = True) -> Iterator[None]:
-    """Keep other processes of this machine from doing the same with a folder.
+    """Lock a folder against other processes of this machine that have the same purpose.
 
     The lock is a file in the cache: nothing is written into the folder.
 
     Args:
         folder: The folder.
-        purpose: What must not be done twice at a time, as part of a file name.
-        wait: Whether to wait until another process is done.
+        purpose: Name of the lock, as part of a file name.
+        wait: Wait until another process releases the lock.
 
     Raises:
-        BlockingIOError: Where another process is at it, and `wait` is off.
+        BlockingIOError: If another process holds the lock, and `wait` is off.
     """
     with needs("train"):
         from filelock import FileLock, Timeout
@@ -91,25 +91,25 @@ def folder_lock(folder: Path, purpose: str, wait: bool = True) -> Iterator[None]
 
 
 def mark_used(*paths: Path) -> None:
-    """Note that files of the cache were used now, where the user may."""
+    """Set the modification time of cache files to now, if permitted."""
     for path in paths:
         with suppress(OSError):
             os.utime(path)
 
 
 def remove_unused(folder: Path) -> None:
-    """Remove files of a folder of the cache that nobody has used for 30 days."""
+    """Remove files of a cache folder that were not used for 30 days."""
     with suppress(OSError):
         for path in folder.iterdir():
-            if path.stat().st_mtime < time.time() - _KEPT_SECONDS:
+            if path.stat().st_mtime < time.time() - _MAX_AGE_SECONDS:
                 path.unlink(missing_ok=True)
 
 
 def fingerprint(paths: Iterable[str | Path], *key: object) -> str:
-    """Changes when a file is added, removed, replaced or edited, and with the key.
+    """A hash of files and a key: it changes when a file is added, removed, replaced or edited.
 
-    Looks at each file's path, size, times and inode, never at its content, so it is quick. A missing file
-    is no error.
+    It covers each file's path, size, times and inode, not its content, so it is fast. A missing file is not
+    an error.
     """
     digest = hashlib.sha256(repr(key).encode())
     for path in paths:
@@ -118,25 +118,25 @@ def fingerprint(paths: Iterable[str | Path], *key: object) -> str:
 
 
 def reason(error: BaseException) -> str:
-    """What an error says, in one line and without the path that its reader knows.
+    """The first line of an error's message, without the path of an OSError.
 
     >>> reason(OSError(28, "No space left on device", "/tmp/a")), reason(KeyError())
     ('No space left on device', 'KeyError')
     """
-    said = getattr(error, "strerror", None) or str(error)
-    return (said.splitlines() or [""])[0].rstrip(".") or type(error).__name__
+    message = getattr(error, "strerror", None) or str(error)
+    return (message.splitlines() or [""])[0].rstrip(".") or type(error).__name__
 
 
 def _status(path: str | Path) -> bytes:
     try:
-        found = os.stat(path)  # noqa: PTH116  twice as fast for a hundred thousand files
+        stat = os.stat(path)  # noqa: PTH116  twice as fast for a hundred thousand files
     except OSError:
         return b"\0missing\0"
-    return f"\0{found.st_size} {found.st_mtime_ns} {found.st_ctime_ns} {found.st_ino}\0".encode()
+    return f"\0{stat.st_size} {stat.st_mtime_ns} {stat.st_ctime_ns} {stat.st_ino}\0".encode()
 
 
 def _new_file_for(path: Path) -> Path:
-    """An empty file with the user's usual rights (`mkstemp` would hide it from everyone else)."""
+    """Create an empty file with default permissions (`mkstemp` makes files that only the user can read)."""
     temporary = path.parent / f".{path.name[:60]}.{secrets.token_hex(4)}.part"
     os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
     return temporary
@@ -148,4 +148,4 @@ def in_cache(path: str | Path) -> bool:
 
 
 def _advice(path: Path) -> str:
-    return "Set MARCIR_CACHE to a folder that can." if in_cache(path) else "Choose another place."
+    return "Set MARCIR_CACHE to a writable folder." if in_cache(path) else "Choose another path."

@@ -1,11 +1,11 @@
-"""What the end of a child process means."""
+"""Describe how a child process ended."""
 
 import signal
 from typing import Final
 
 _MEANINGS: Final = {
     signal.SIGILL: (
-        "an instruction that this processor does not have. Try --train.precision float32, or set "
+        "an instruction that this processor lacks. Try --train.precision float32, or set "
         "ONEDNN_MAX_CPU_ISA=AVX2 in the environment"
     ),
     signal.SIGKILL: (
@@ -21,7 +21,7 @@ _MEANINGS: Final = {
 
 
 def describe_exit(code: int) -> str:
-    """How a process ended, what that probably means and what to try.
+    """Describe how a process ended, the probable cause, and what to try.
 
     Args:
         code: Its return code as `subprocess` gives it: negative for a signal.
@@ -31,7 +31,7 @@ def describe_exit(code: int) -> str:
     >>> describe_exit(-15)
     'its process was killed by SIGTERM'
     >>> describe_exit(-4)[:88]
-    'its process was killed by SIGILL: an instruction that this processor does not have. Try '
+    'its process was killed by SIGILL: an instruction that this processor lacks. Try --train.p'
     """
     if code >= 0:
         return f"its process ended with exit code {code}"
@@ -41,7 +41,7 @@ def describe_exit(code: int) -> str:
 
 
 def signal_name(number: int) -> str:
-    """The name of a signal, or its number where it has none.
+    """The name of a signal, or its number if it has none.
 
     >>> signal_name(9), signal_name(99)
     ('SIGKILL', 'signal 99')

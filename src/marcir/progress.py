@@ -1,4 +1,4 @@
-"""How far a long job is: a bar on a terminal, one line per minute elsewhere, both with the time left."""
+"""Progress of long jobs: a bar on a terminal, one line per minute elsewhere, both with the time left."""
 
 import sys
 import time
@@ -17,7 +17,7 @@ _BAR_SECONDS = 0.1
 
 
 class Advance(Protocol):
-    """Says that items of a job are finished."""
+    """Reports finished items of a job."""
 
     def __call__(self, count: int = 1, note: str = "") -> None:
         """Count finished items; the note is shown from now on."""
@@ -32,39 +32,39 @@ def track(
     done: int = 0,
     size: Callable[[Item], int] | None = None,
 ) -> Iterator[Item]:
-    """Yield the items, and show on stderr how many of them are finished and how long the rest takes.
+    """Yield the items, and show progress on stderr.
 
     Args:
-        items: What is worked on; an item is finished when the next one is asked for.
-        total: How much there is in all.
+        items: The items; an item is finished when the next one is requested.
+        total: Total number of items.
         what: Name of the job.
-        done: How much of it was finished before.
-        size: How much an item counts for; 1 by default.
+        done: Number of items finished before.
+        size: How many items one element counts for; 1 by default.
 
     >>> list(track([1, 2], 2, "counting"))
     [1, 2]
     """
-    with display(what, total, done) as advance:
+    with progress_bar(what, total, done) as advance:
         for item in items:
             yield item
             advance(1 if size is None else size(item))
 
 
 @contextmanager
-def display(
+def progress_bar(
     what: str, total: int, done: int = 0, *, note: str = "", left: str = "{} left"
 ) -> Iterator[Advance]:
-    """Show how far a job is until the context ends: a bar on a terminal, else one line per minute.
+    """Show the progress of a job: a bar on a terminal, else one line per minute.
 
-    A job of less than a minute prints no line. There are only lines where rich is not installed, or where the
-    terminal cannot redraw a line.
+    A job of less than a minute prints no line. Without rich, or on a terminal that cannot redraw a line,
+    there is no bar.
 
     Args:
         what: Name of the job.
-        total: How many items it has.
-        done: How many of them were finished before.
+        total: Total number of items.
+        done: Number of items finished before.
         note: Shown after the number of items.
-        left: How the time left is shown.
+        left: Format of the time left.
     """
     job = _Job(total, done, note, left)
     terminal = _terminal()
@@ -93,7 +93,7 @@ def display(
 
 
 def duration(seconds: float) -> str:
-    """A time in the unit that people read most easily.
+    """Format a duration in seconds, minutes or hours.
 
     >>> duration(42), duration(400), duration(8000)
     ('42 s', '7 min', '2.2 h')
@@ -104,7 +104,7 @@ def duration(seconds: float) -> str:
 
 
 class _Job:
-    """How much of a job is finished, and how long the rest takes at the mean pace so far."""
+    """Counts finished items, and estimates the time left from the mean pace so far."""
 
     def __init__(self, total: int, done: int, note: str, left: str) -> None:
         self.total, self.done, self.note = total, done, note
@@ -116,7 +116,7 @@ class _Job:
 
     @property
     def status(self) -> str:
-        """Items finished, the note, and the time left once it is known."""
+        """Number of finished items, the note, and the time left once it is known."""
         parts = [f"{min(self.done, self.total):,} of {self.total:,}"]
         if self.note:
             parts.append(self.note)
@@ -126,7 +126,7 @@ class _Job:
         return ", ".join(parts)
 
     def _seconds_left(self) -> float | None:
-        """Counted from the last finished item, so that it falls while the next one is worked on."""
+        """Estimated from the last finished item, so that it decreases while the next one is processed."""
         finished, missing = self.done - self._before, self.total - self.done
         if finished <= 0 or missing <= 0:
             return None
@@ -135,7 +135,7 @@ class _Job:
 
 
 def _lines(what: str, job: _Job) -> Advance:
-    """Print a line whenever an item is finished and the last line is a minute old."""
+    """Print a line when an item is finished and the last line is a minute old."""
     printed = job.started
 
     def advance(count: int = 1, note: str = "") -> None:
@@ -149,7 +149,7 @@ def _lines(what: str, job: _Job) -> Advance:
 
 
 def _terminal() -> "Console | None":
-    """Where a bar can be drawn; None without rich, and where nobody looks or a line cannot be redrawn."""
+    """The console for a bar; None without rich, without a terminal, or if lines cannot be redrawn."""
     if not sys.stderr.isatty():
         return None
     try:

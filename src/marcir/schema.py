@@ -1,14 +1,14 @@
-"""Records that are read from files: typed, validated by pydantic, every mistake in one line.
+"""Records read from files: typed, validated by pydantic, with errors of one line.
 
     @record()
     class Pack:
         file: str
-        version: Literal[1] = 1     # a file of another version is refused; one without it is of this one
+        version: Literal[1] = 1     # other versions are refused; a missing version means this one
 
     pack = load(Pack, path, "a packed archive")
     save(path, pack)
 
-Types are strict (a text is no number, a switch is no number), but a whole number does for a float.
+Types are strict (no strings or booleans for numbers), but an integer is accepted as a float.
 """
 
 import json
@@ -31,7 +31,7 @@ with needs("train"):
 
 T = TypeVar("T")
 _SHOWN = 100  # characters of a value in an error
-_TEXTS = {
+_MESSAGES = {
     "int_type": "must be a whole number",
     "float_type": "must be a number",
     "finite_number": "must be a finite number",
@@ -51,10 +51,10 @@ _UNKNOWN = ("unexpected_keyword_argument", "extra_forbidden")
 
 
 class SchemaError(ConfigError):
-    """Content that is no such record.
+    """Content that does not match a record.
 
     Attributes:
-        field: The dotted name of the field that is wrong; empty where it is all of them.
+        field: The dotted name of the invalid field; empty for the whole content.
     """
 
     def __init__(self, text: str, field: str = "") -> None:
@@ -63,14 +63,14 @@ class SchemaError(ConfigError):
 
 
 def _number_in_text(value: Any) -> Any:
-    """What YAML takes for a text though it is a number: 1e-3, which it would want as 1.0e-3."""
+    """Convert numbers that YAML reads as strings, such as 1e-3 (YAML wants 1.0e-3)."""
     try:
         return float(value) if isinstance(value, str) else value
     except ValueError:
         return value
 
 
-# A finite number, which YAML may have left as a text.
+# A finite number, which YAML may have read as a string.
 Number = Annotated[float, BeforeValidator(_number_in_text), Field(allow_inf_nan=False)]
 
 
@@ -78,31 +78,31 @@ Number = Annotated[float, BeforeValidator(_number_in_text), Field(allow_inf_nan=
 def record(
     *, unknown: Literal["forbid", "ignore"] = "forbid", frozen: bool = True, eq: bool = True
 ) -> Callable[[type[T]], type[T]]:
-    """Make a class a dataclass whose fields are validated; `unknown` names of a file may be ignored."""
+    """Make a class a dataclass with validated fields; `unknown` fields are forbidden or ignored."""
 
-    def made(cls: type[T]) -> type[T]:
+    def decorate(cls: type[T]) -> type[T]:
         config = ConfigDict(strict=True, extra=unknown, arbitrary_types_allowed=True)
         built: Any = dataclass(frozen=frozen, eq=eq, config=config)(cls)
-        plain = built.__init__
+        original = built.__init__
 
-        @wraps(plain)
-        def init(self: Any, *arguments: Any, **named: Any) -> None:
+        @wraps(original)
+        def init(self: Any, *arguments: Any, **keywords: Any) -> None:
             try:
-                plain(self, *arguments, **named)
+                original(self, *arguments, **keywords)
             except ValidationError as error:
                 raise _schema_error(error, built, cls.__name__) from error
 
         built.__init__ = init
         return built  # type: ignore[no-any-return]
 
-    return made
+    return decorate
 
 
 def parse(kind: type[T], text: str | bytes, where: str = "") -> T:
-    """A record, or a value of any other type, from JSON; `where` is what its fields belong to.
+    """Parse JSON as a record or a value of any other type; `where` prefixes field names in errors.
 
     Raises:
-        SchemaError: Where it is something else; one line that names the field.
+        SchemaError: One line that names the invalid field.
 
     >>> parse(list[int], "[1, true]")
     Traceback (most recent call last):
@@ -115,12 +115,12 @@ def parse(kind: type[T], text: str | bytes, where: str = "") -> T:
 
 
 def validate(kind: type[T], content: Any, where: str = "") -> T:
-    """A record from what a YAML file holds; see `parse`."""
+    """Validate the content of a YAML file as a record; see `parse`."""
     return parse(kind, json.dumps(content), where)
 
 
 def load(kind: type[T], path: str | Path, what: str, advice: str = "") -> T:
-    """A record from its JSON file.
+    """Read a record from a JSON file.
 
     Raises:
         DataError: One line that names the file and the field, `what` it should be, and what to do.
@@ -135,13 +135,13 @@ def load(kind: type[T], path: str | Path, what: str, advice: str = "") -> T:
 
 
 def save(path: str | Path, content: Any, indent: int | None = None, durable: bool = True) -> None:
-    """Write a record, or what JSON can hold, whole or not at all."""
+    """Write a record or other JSON content atomically."""
     with atomic_write(Path(path), durable) as temporary:
         temporary.write_text(to_json(content, indent), "utf-8")
 
 
 def to_json(content: Any, indent: int | None = None) -> str:
-    """The text of a record's file; nan stays NaN."""
+    """Serialise a record or other JSON content; nan is written as NaN."""
     fields = content if isinstance(content, Mapping | list) else asdict(content)
     return json.dumps(fields, indent=indent, ensure_ascii=False) + "\n"
 
@@ -157,35 +157,37 @@ def _adapter(kind: Any) -> TypeAdapter[Any]:
 
 
 def _schema_error(error: ValidationError, kind: Any, where: str) -> SchemaError:
-    """The most telling mistake: another version explains the rest, and an unknown name what is missing."""
-    found: list[Any] = error.errors(include_url=False)
-    for each in found:
+    """The most relevant error: a wrong version explains all others, an unknown name a missing one."""
+    errors: list[Any] = error.errors(include_url=False)
+    for each in errors:
         each["name"] = ".".join(str(part) for part in (where, *each["loc"]) if part != "")
-    first = min(found, key=lambda each: (each["name"] != "version", each["type"] not in _UNKNOWN))
+    first = min(errors, key=lambda each: (each["name"] != "version", each["type"] not in _UNKNOWN))
     if first["type"] == "missing":
-        missing = ", ".join(each["name"] for each in found if each["type"] == "missing")
+        missing = ", ".join(each["name"] for each in errors if each["type"] == "missing")
         return SchemaError(f"{missing}: missing.", first["name"])
-    return SchemaError(_text(first["name"], first, kind), first["name"])
+    return SchemaError(_message(first["name"], first, kind), first["name"])
 
 
-def _text(name: str, found: Mapping[str, Any], kind: Any) -> str:
-    """The field, its value, and what it must be."""
-    context, value = found.get("ctx", {}), repr(found["input"])[:_SHOWN]
-    if found["type"] == "value_error":
+def _message(name: str, details: Mapping[str, Any], kind: Any) -> str:
+    """The field, its value, and the expected value."""
+    context, value = details.get("ctx", {}), repr(details["input"])[:_SHOWN]
+    if details["type"] == "value_error":
         return str(context["error"])
-    if found["type"] == "json_invalid":
+    if details["type"] == "json_invalid":
         return f"no JSON: {context['error']}."
-    if found["type"] in _UNKNOWN:
-        for part in found["loc"][:-1]:
+    if details["type"] in _UNKNOWN:
+        for part in details["loc"][:-1]:
             kind = getattr(fields_of(kind).get(part), "annotation", None)
-        known = [name.removesuffix(found["loc"][-1]) + each for each in fields_of(kind)]
+        known = [name.removesuffix(details["loc"][-1]) + each for each in fields_of(kind)]
         return f"unknown setting '{name}'. {did_you_mean(name, known)}"
-    if found["type"] == "literal_error":
+    if details["type"] == "literal_error":
         choices = re.findall(r"[^\s',]+", context["expected"].replace(" or ", " "))
         if name == "version":
             return f"version {value}; this marcir reads version {choices[0]}."
-        return f"{name} = {value}: unknown. {did_you_mean(str(found['input']), choices)}"
+        return f"{name} = {value}: unknown. {did_you_mean(str(details['input']), choices)}"
     if not name:
         return f"expected an object, found {value}."
-    wanted = _TEXTS[found["type"]].format(**context) if found["type"] in _TEXTS else found["msg"]
-    return f"{name} = {value}: {wanted}."
+    expected = (
+        _MESSAGES[details["type"]].format(**context) if details["type"] in _MESSAGES else details["msg"]
+    )
+    return f"{name} = {value}: {expected}."

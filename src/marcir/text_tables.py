@@ -1,4 +1,4 @@
-"""Tables as people read them: in a terminal and in Markdown."""
+"""Format tables for the terminal and for Markdown."""
 
 import math
 import unicodedata
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def percent(value: float, digits: int = 1) -> str:
-    """A share in percent with one decimal, or more.
+    """Format a fraction in percent, by default with one decimal.
 
     >>> percent(0.8314), percent(float("nan"))
     ('83.1', '-')
@@ -15,19 +15,19 @@ def percent(value: float, digits: int = 1) -> str:
     return "-" if math.isnan(value) else f"{100 * value:.{digits}f}"
 
 
-def plain(value: Any) -> Any:
-    """What JSON can hold: nan, also inside of mappings, as null.
+def nan_to_none(value: Any) -> Any:
+    """Replace nan by None for JSON, also inside mappings.
 
-    >>> plain({"low": float("nan"), "high": 0.5})
+    >>> nan_to_none({"low": float("nan"), "high": 0.5})
     {'low': None, 'high': 0.5}
     """
     if isinstance(value, dict):
-        return {name: plain(each) for name, each in value.items()}
+        return {name: nan_to_none(each) for name, each in value.items()}
     return None if isinstance(value, float) and math.isnan(value) else value
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> str:
-    """Columns under each other: the first to the left, numbers to the right.
+    """Align the columns of a table: the first left, the others right.
 
     >>> print(aligned([["", "mAP"], ["chance", "66.6"]]))
               mAP
@@ -43,7 +43,7 @@ def aligned(rows: Sequence[Sequence[str]]) -> str:
 
 
 def _width(text: str) -> int:
-    """Columns of a terminal that a text takes: Chinese characters take two, combining marks none."""
+    """Width of a text on a terminal: wide characters take two columns, combining marks none."""
     wide = sum(unicodedata.east_asian_width(letter) in "WF" for letter in text)
     return len(text) + wide - sum(unicodedata.combining(letter) > 0 for letter in text)
 

@@ -1,12 +1,11 @@
-"""torchvision and timm, importable beside a CPU-only torch.
+"""Import torchvision and timm with a CPU-only torch.
 
-The torchvision wheel of a package index is built for CUDA. Beside a CPU-only torch its native library
+The torchvision wheel on PyPI is built for CUDA. With a CPU-only torch its native library
 does not load, and `import torchvision` fails with "operator torchvision::nms does not exist"
 (pytorch/vision #9077), although models and transforms need none of those operators. Declaring the
-two schemas that the import looks up is enough. Only the declaration is made: calling the operator still
-fails, as it should.
+two schemas that the import looks up is enough. Calling an operator still fails, as it should.
 
-Whatever uses either package imports it from here, which the import contract checks:
+Both packages must be imported from here, which the import contract checks:
 
     from marcir.torchvision_shim import timm, torchvision
 """
@@ -29,12 +28,12 @@ _SCHEMAS = {
     "nms": "nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
     "qnms": "qnms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
 }
-# A Library withdraws its declarations when it is collected: it must live as long as the process.
+# A Library removes its declarations when it is garbage-collected, so it must live as long as the process.
 _declared: list[torch.library.Library] = []
 
 
 def _native_operators_load() -> bool:
-    """Whether torchvision's own library can be loaded (loading it twice is harmless)."""
+    """Whether torchvision's native library can be loaded (loading it twice is harmless)."""
     spec = find_spec("torchvision")
     if spec is None or not spec.submodule_search_locations:
         raise DependencyError("torchvision is not installed. Install it with: pip install 'marcir[train]'")
@@ -49,7 +48,7 @@ def _native_operators_load() -> bool:
 
 
 def declare_operators() -> None:
-    """Declare `torchvision::nms` and `qnms` where the native operators are absent."""
+    """Declare `torchvision::nms` and `qnms` if the native operators are missing."""
     if _declared or hasattr(torch.ops.torchvision, "nms") or _native_operators_load():
         return
     library = torch.library.Library("torchvision", "FRAGMENT")

@@ -1,4 +1,4 @@
-"""Records that travel between stages; each can be saved and loaded."""
+"""Embeddings, and their .npz and Parquet files."""
 
 import lzma
 import tokenize
@@ -14,21 +14,21 @@ from marcir.errors import DataError, needs
 from marcir.files import atomic_write, reason
 
 PARQUET = (".parquet", ".pq")
-# What numpy and zip archives raise on damaged files.
+# Exceptions of numpy and zip archives on damaged files.
 _DAMAGE = (OSError, ValueError, KeyError, TypeError, EOFError, MemoryError, RuntimeError, SyntaxError)
 _DAMAGE_OF_BYTES = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, tokenize.TokenError)
 
 
 @dataclass(frozen=True, eq=False)
 class Embeddings:
-    """Images as vectors.
+    """Embedding vectors of images by id.
 
     Attributes:
         ids: One id per image, without duplicates.
-        vectors: One row of finite floats an image, not all zero. (N, D)
+        vectors: One vector of finite floats per image, not all zero. (N, D)
 
     Raises:
-        DataError: Where they are anything else; names the id.
+        DataError: For anything else; names the id.
     """
 
     ids: tuple[str, ...]
@@ -37,7 +37,7 @@ class Embeddings:
     def __post_init__(self) -> None:
         if self.vectors.ndim != 2 or self.vectors.dtype.kind != "f" or len(self.ids) != len(self.vectors):
             raise DataError(
-                f"expected one vector of floats an id, found vectors {self.vectors.shape} of "
+                f"expected one vector of floats per id, found vectors {self.vectors.shape} of "
                 f"{self.vectors.dtype} and {len(self.ids)} ids."
             )
         seen: set[str] = set()
@@ -58,7 +58,7 @@ class Embeddings:
             )
 
     def save(self, path: str | Path) -> None:
-        """Write an .npz file, or Parquet where the name says so; whole or not at all."""
+        """Write an .npz file, or Parquet by the suffix, atomically."""
         path = Path(path)
         with atomic_write(path) as temporary, temporary.open("wb") as file:
             if path.suffix.lower() in PARQUET:
@@ -71,8 +71,7 @@ class Embeddings:
         """Read `ids` and `vectors` from an .npz or a Parquet file.
 
         Raises:
-            DataError: Where the file is missing or is something else, a duplicate id, or a vector has no
-                direction.
+            DataError: If the file is missing or invalid, or has a duplicate id or a zero vector.
         """
         path = Path(path)
         try:
@@ -95,9 +94,9 @@ class Embeddings:
 def _read_npz(path: Path) -> tuple[tuple[str, ...], np.ndarray]:
     with path.open("rb") as file:
         if file.read(2) != b"PK":
-            raise ValueError("this is no .npz archive")
+            raise ValueError("not an .npz archive")
         file.seek(0)
-        with np.load(file, allow_pickle=False) as content:  # object arrays are refused: they could run code
+        with np.load(file, allow_pickle=False) as content:  # unpickling object arrays could run code
             ids, vectors = content["ids"], content["vectors"]
     if ids.ndim != 1 or ids.dtype.kind not in "Uiu":
         raise ValueError(f"ids are {ids.dtype} of shape {ids.shape}; save them as a list of strings")

@@ -84,7 +84,7 @@ def test_without_any_strength_only_flips_are_left() -> None:
 
 def test_over_many_images_every_flip_happens_and_crops_keep_their_limits() -> None:
     u = torch.from_numpy(uniform_draws([str(i) for i in range(2000)], 0, 0, 0)).float()
-    placed = Augmentation(16).placements(u)
+    placed = Augmentation(16).affine_matrices(u)
     area = torch.linalg.det(placed[:, :, :2]).abs()
     assert area.min() >= 0.4
     assert area.max() <= 1 + 1e-5

@@ -76,7 +76,7 @@ def test_an_image_of_the_same_size_and_time_with_another_content_is_noticed(arch
 def test_new_times_alone_do_not_pack_again(archive: Archive, monkeypatch: pytest.MonkeyPatch) -> None:
     first = PackedImages(archive, 16)
     os.utime(archive.paths[0], ns=(1, 1))
-    monkeypatch.setattr("marcir.data.image_cache._packed", None)
+    monkeypatch.setattr("marcir.data.image_cache._build", None)
     again = PackedImages(archive, 16)
     assert (again.path, again.checksum) == (first.path, first.checksum)
     # and the contents are not read another time
@@ -124,7 +124,7 @@ def test_packed_images_are_sent_to_another_process_without_their_pixels(archive:
     assert len(sent) < 5000
     assert torch.equal(pickle.loads(sent).batch([2, 0]), packed.batch([2, 0]))  # noqa: S301
     packed.path.unlink()
-    with pytest.raises(DataError, match="the packed images are gone"):
+    with pytest.raises(DataError, match="the packed images were removed"):
         pickle.loads(sent)  # noqa: S301
 
 

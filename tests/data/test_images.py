@@ -15,8 +15,8 @@ import tifffile
 from PIL import Image
 
 from data.fakes import indexed_mask, pixels
-from marcir.data import decoding
-from marcir.data.images import Form, common_form, read_form, read_image
+from marcir.data.decode import limits
+from marcir.data.images import PixelFormat, most_common_format, read_image, read_pixel_format
 from marcir.errors import BrokenImageError
 
 
@@ -154,15 +154,15 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
 
 
 def test_a_wrong_number_of_bands_is_refused_and_one_band_repeated() -> None:
-    assert (Form(3, np.dtype("u1")).fit(np.ones((2, 2, 1), np.uint8), "a") == 1).all()
+    assert (PixelFormat(3, np.dtype("u1")).fit(np.ones((2, 2, 1), np.uint8), "a") == 1).all()
     with pytest.raises(BrokenImageError, match=r"a.tif: the image has 4 bands, the archive has 3"):
-        Form(3, np.dtype("u1")).fit(np.ones((2, 2, 4), np.uint8), "a.tif")
+        PixelFormat(3, np.dtype("u1")).fit(np.ones((2, 2, 4), np.uint8), "a.tif")
     with pytest.raises(BrokenImageError, match=r"a.tif: its pixels are uint16, the archive's are uint8"):
-        Form(3, np.dtype("u1")).fit(np.ones((2, 2, 3), np.uint16), "a.tif")
+        PixelFormat(3, np.dtype("u1")).fit(np.ones((2, 2, 3), np.uint16), "a.tif")
 
 
-def form(bands: int, dtype: str = "u1") -> Form:
-    return Form(bands, np.dtype(dtype))
+def form(bands: int, dtype: str = "u1") -> PixelFormat:
+    return PixelFormat(bands, np.dtype(dtype))
 
 
 @pytest.mark.parametrize(
@@ -175,9 +175,11 @@ def form(bands: int, dtype: str = "u1") -> Form:
         ([form(3), form(5, "f4"), form(5, "f4")], form(5, "f4")),
     ],
 )
-def test_most_images_decide_the_form_and_grey_ones_fit_into_any(forms: list[Form], common: Form) -> None:
-    assert common_form(forms) == common
-    assert common_form(reversed(forms)) == common
+def test_most_images_decide_the_form_and_grey_ones_fit_into_any(
+    forms: list[PixelFormat], common: PixelFormat
+) -> None:
+    assert most_common_format(forms) == common
+    assert most_common_format(reversed(forms)) == common
 
 
 @pytest.mark.parametrize("compression", ["zlib", "lzw", "zstd", "packbits", "lzma"])
@@ -225,13 +227,13 @@ def test_bands_that_are_stored_as_pages_are_joined(options: dict[str, object], t
     path = tmp_path / "a.tif"
     tifffile.imwrite(path, np.moveaxis(image, 2, 0), **options)
     assert (read_image(path) == image).all()
-    assert read_form(path) == Form(5, np.dtype("f4"))
+    assert read_pixel_format(path) == PixelFormat(5, np.dtype("f4"))
 
 
 def test_an_array_with_bands_last_that_was_saved_as_pages_is_refused(tmp_path: Path) -> None:
     for shape in ((20, 30, 13), (20, 20, 60)):
         tifffile.imwrite(tmp_path / "a.tif", np.zeros(shape, np.float32), photometric="minisblack")
-        for read in (read_image, read_form):
+        for read in (read_image, read_pixel_format):
             with pytest.raises(BrokenImageError, match=rf"a.tif: 20 bands of {shape[2]} x .*contig"):
                 read(tmp_path / "a.tif")
 
@@ -264,7 +266,7 @@ def test_a_fourth_band_is_dropped_only_where_it_is_transparency(
     path = tmp_path / "a.tif"
     tifffile.imwrite(path, stored, photometric="rgb", planarconfig=planar, extrasamples=[extra])
     assert (read_image(path) == image[:, :, :kept]).all()
-    assert read_form(path).bands == kept
+    assert read_pixel_format(path).bands == kept
 
 
 @pytest.mark.parametrize(("stored", "bands"), [(1, 1), (2, 1), (3, 3), (4, 3)])
@@ -277,7 +279,7 @@ def test_a_png_of_16_bits_keeps_depth_and_bands_and_drops_transparency(
     read = read_image(path)
     assert read.dtype == np.uint16
     assert (read == image[:, :, :bands]).all()
-    assert read_form(path) == Form(bands, np.dtype(np.uint16))
+    assert read_pixel_format(path) == PixelFormat(bands, np.dtype(np.uint16))
 
 
 def test_white_as_zero_and_few_bits_are_read_as_they_look(tmp_path: Path) -> None:
@@ -300,7 +302,7 @@ def test_the_header_tells_the_form_of_the_pixels(mode: str, suffix: str, tmp_pat
     except (OSError, ValueError, KeyError):
         return  # not a combination that exists
     read = read_image(path)
-    assert read_form(path) == Form(read.shape[2], read.dtype)
+    assert read_pixel_format(path) == PixelFormat(read.shape[2], read.dtype)
 
 
 def test_the_content_decides_what_a_file_is(tmp_path: Path) -> None:
@@ -316,7 +318,7 @@ def test_the_content_decides_what_a_file_is(tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", ["EPS", "GIF", "BMP", "PPM"])
 def test_no_other_decoder_looks_at_a_file(kind: str, tmp_path: Path) -> None:
     Image.fromarray(pixels(0)).save(tmp_path / "a.png", kind)
-    with pytest.raises(BrokenImageError, match=r"a.png: it is no JPEG, PNG, WebP or TIFF file"):
+    with pytest.raises(BrokenImageError, match=r"a.png: not a readable JPEG, PNG, WebP or TIFF file"):
         read_image(tmp_path / "a.png")
 
 
@@ -331,7 +333,7 @@ def test_pixels_without_a_value_become_zero(tmp_path: Path) -> None:
         tifffile.imwrite(path, image, photometric="minisblack", planarconfig="contig", extratags=tag)
         assert (read_image(path) == expected).all(), name
     tifffile.imwrite(tmp_path / "none.tif", np.full((4, 4), np.nan, np.float32))
-    with pytest.raises(BrokenImageError, match=r"none.tif: no pixel has a value"):
+    with pytest.raises(BrokenImageError, match=r"none.tif: no valid pixel"):
         read_image(tmp_path / "none.tif")
 
 
@@ -339,7 +341,7 @@ def test_bands_and_bytes_count_towards_the_limit(tmp_path: Path, monkeypatch: py
     path, image = tmp_path / "a.tif", np.zeros((20, 20, 60), np.float32)
     tifffile.imwrite(path, image, photometric="minisblack", planarconfig="contig", compression="zlib")
     assert read_image(path).shape == (20, 20, 60)
-    monkeypatch.setattr(decoding, "MAX_BYTES", 20 * 20 * 60 * 4 - 1)
+    monkeypatch.setattr(limits, "MAX_BYTES", 20 * 20 * 60 * 4 - 1)
     with pytest.raises(BrokenImageError, match=r"a.tif: 20 x 20 pixels of 240 bytes .* Cut it into tiles"):
         read_image(path)
 

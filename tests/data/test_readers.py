@@ -11,7 +11,7 @@ from PIL import Image
 from data import fakes
 from marcir.catalog import DATASETS, create_reader
 from marcir.data.archive import Archive
-from marcir.data.label_checks import doubtful_names, unnamed_images
+from marcir.data.label_checks import suspicious_label_names, unlisted_images
 from marcir.data.readers.whdld import WHDLD
 from marcir.errors import ConfigError, DataError
 
@@ -51,7 +51,7 @@ def test_a_reader_finds_the_images_and_labels_of_its_layout(layout: str, tmp_pat
     before = files_below(root)
     archive = create_reader(name).read(str(root))
     assert labels_of(archive) == expected
-    assert unnamed_images(archive, create_reader(name).IMAGE_FOLDER) == 0
+    assert unlisted_images(archive, create_reader(name).IMAGE_FOLDER) == 0
     assert all(path.is_file() for path in archive.paths)
     assert archive.read(0).shape == (16, 16, 3)
     assert files_below(root) == before, "nothing in the user's folder is changed"
@@ -114,7 +114,7 @@ def test_a_mask_of_something_else_is_named(colours: bool, message: str, tmp_path
 def test_a_broken_mask_is_named(tmp_path: Path) -> None:
     fakes.write_whdld(tmp_path)
     (tmp_path / "ImagesPNG/wh0003.png").write_bytes(b"\x89PNG\r\n\x1a\nxx")
-    with pytest.raises(DataError, match=r"wh0003.png: it is no PNG file"):
+    with pytest.raises(DataError, match=r"wh0003.png: not a readable PNG file"):
         create_reader("whdld").read(tmp_path)
 
 
@@ -238,7 +238,7 @@ def test_images_that_the_table_does_not_name_are_counted(tmp_path: Path) -> None
     for name in ("four.png", "deep/er/five.tif", ".hidden.png", "notes.txt"):
         fakes.save(tmp_path / name, 0) if not name.endswith("txt") else (tmp_path / name).write_text("-")
     (tmp_path / "link.png").symlink_to("a/one.png")
-    assert unnamed_images(create_reader("manifest").read(tmp_path)) == 2
+    assert unlisted_images(create_reader("manifest").read(tmp_path)) == 2
 
 
 @pytest.mark.parametrize(
@@ -254,7 +254,7 @@ def test_images_that_the_table_does_not_name_are_counted(tmp_path: Path) -> None
     ],
 )
 def test_label_names_that_look_like_slips_are_told(names: list[str], doubts: int) -> None:
-    assert len(doubtful_names(names)) == doubts
+    assert len(suspicious_label_names(names)) == doubts
 
 
 @pytest.mark.parametrize("path", ["../secret.png", "/etc/passwd", "a/../../secret.png"])

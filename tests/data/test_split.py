@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from marcir.catalog import create_reader
 from marcir.data.archive import Archive
-from marcir.data.split import PARTS, Split, default_sizes, draw_split
-from marcir.data.stratify import iterative_stratification
+from marcir.data.split import PARTS, Split, default_sizes, draw_split, iterative_stratification
 from marcir.errors import ConfigError, DataError
 from marcir.labels import LabelVocabulary
 
@@ -97,7 +96,7 @@ def test_a_split_that_does_not_fit_is_refused_with_the_reason(tmp_path: Path) ->
             Split.load(path, archive)
 
     refused({"test": content["train"][:1]}, "is in train and in test. Parts must not overlap")
-    refused({"test": ["image9999"]}, "test names 'image9999', which is not in the archive")
+    refused({"test": ["image9999"]}, "test lists 'image9999', which is not in the archive")
     refused({"train": content["train"] + content["train"][:1]}, "is in train and in train")
     refused({"label_checksum": "0" * 64}, "the label table of . is not the one that was split")
     refused({"train": 7}, "not a split .train = 7: must be a list.. Make it with: marcir data split")
@@ -131,7 +130,7 @@ def test_positions_of_what_is_not_there_are_refused() -> None:
         split.positions(archive, "valid")
     with pytest.raises(ConfigError, match="part = 'method': unknown"):
         split.positions(archive, "method")
-    with pytest.raises(DataError, match="train names 'image.*', which is not in the archive"):
+    with pytest.raises(DataError, match="train lists 'image.*', which is not in the archive"):
         split.positions(archive_of(3), "train")
 
 

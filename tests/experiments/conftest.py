@@ -8,7 +8,7 @@ import yaml
 import marcir.experiments.benchmark
 from benchmark_runs import perform_here
 from marcir.experiments.benchmark import benchmark
-from marcir.scenes.writing import write_scenes
+from marcir.scenes.write import write_scenes
 
 
 @pytest.fixture(scope="session")

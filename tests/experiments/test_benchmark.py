@@ -199,10 +199,10 @@ def test_a_record_from_a_machine_that_computed_in_another_precision_counts(
 def _record_bfloat16(results: Results) -> None:
     """As if another machine had trained the runs."""
     for record in results.records():
-        config = Config.of(record.config)
+        config = Config.from_dict(record.config)
         config = replace(config, train=replace(config.train, precision="bfloat16"))
         hashed = config_hash(config, record.split_checksum)
-        results.save(replace(record, config=config.nested(), config_hash=hashed))
+        results.save(replace(record, config=config.to_dict(), config_hash=hashed))
 
 
 def test_a_damaged_record_is_named(

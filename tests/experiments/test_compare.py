@@ -12,7 +12,7 @@ import torch
 import marcir
 from marcir.catalog import METRICS
 from marcir.cli import main
-from marcir.data.labelled import LabelledEmbeddings
+from marcir.data.labelled_embeddings import LabelledEmbeddings
 from marcir.errors import DataError
 from marcir.experiments.compare import compare
 from marcir.labels import LabelVocabulary

@@ -57,7 +57,7 @@ def test_inspect_tells_what_the_table_does_not_name_and_names_that_look_like_sli
     assert main(["data", "inspect", "--dataset", "manifest", "--root", str(root)]) == 0
     printed = capsys.readouterr().out
     assert "WARNING: image files in the folder that the table does not name: 1" in printed
-    assert "WARNING: label 'Road' and 'road' differ in spelling alone: one label?" in printed
+    assert "WARNING: label 'Road' and 'road' differ only in spelling: one label?" in printed
 
 
 def test_inspect_lists_all_images_where_all_are_broken(

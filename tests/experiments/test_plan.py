@@ -128,7 +128,7 @@ def test_the_hash_follows_what_is_learned_and_not_where_things_lie(tmp_path: Pat
 
     def hashed(split: str = "s", **sections: dict[str, Any]) -> str:
         encoder = {"weights": str(weights), **sections.pop("encoder", {})}
-        return config_hash(Config.of({"encoder": encoder, **sections}), split)
+        return config_hash(Config.from_dict({"encoder": encoder, **sections}), split)
 
     same = hashed()
     assert hashed(encoder={"weights": str(moved)}) == same

@@ -353,7 +353,7 @@ def test_the_sizes_of_prototypes_are_whole_numbers(size: str, value: object) -> 
 
 @every_loss
 def test_a_label_count_that_contradicts_the_statistics_is_refused(name: str) -> None:
-    with pytest.raises(ConfigError, match="num_labels = 5, but the statistics are of 3 labels"):
+    with pytest.raises(ConfigError, match="num_labels = 5, but the statistics have 3 labels"):
         make(name, num_labels=5)
     assert make(name, num_labels=3)(z(), y()).isfinite()
 

@@ -21,7 +21,7 @@ def saved(path: Path, name: str = "resnet18", **options: object) -> Path:
 
 def test_features_are_what_the_network_gives_not_what_it_says() -> None:
     backbone = create_backbone("mobilenetv3_small_100", 3, 32)
-    assert backbone.features == backbone.network.eval()(torch.zeros(1, 3, 32, 32)).shape[1] == 1024
+    assert backbone.num_features == backbone.network.eval()(torch.zeros(1, 3, 32, 32)).shape[1] == 1024
 
 
 def test_means_come_from_the_backbones_own_configuration() -> None:
@@ -31,7 +31,7 @@ def test_means_come_from_the_backbones_own_configuration() -> None:
 
 def test_a_backbone_for_one_size_is_made_for_the_size_that_is_wanted() -> None:
     backbone = create_backbone("vit_tiny_patch16_224", 3, 64)
-    assert backbone.network(torch.zeros(2, 3, 64, 64)).shape == (2, backbone.features)
+    assert backbone.network(torch.zeros(2, 3, 64, 64)).shape == (2, backbone.num_features)
 
 
 def test_weights_of_a_file_are_loaded_without_their_classifier(tmp_path: Path) -> None:

@@ -18,10 +18,10 @@ from marcir.model.precision import (
     Precision,
     Processor,
     Trial,
-    Tried,
+    TrialResult,
+    cached_trial,
     choose_precision,
     run_trial,
-    tried_on_this_machine,
 )
 from pretended_trials import CHILDREN, CLAIMS, child, pretend_processor
 
@@ -80,7 +80,7 @@ def trial_is(
 def test_the_end_of_the_child_is_the_verdict(kind: str, verdict: str, what: str) -> None:
     tried = run_trial(child(CHILDREN[kind]))
     assert (tried.verdict, tried.what) == (verdict, what)
-    assert tried.worth == (kind == "faster")
+    assert tried.is_faster == (kind == "faster")
 
 
 def test_a_child_that_hangs_is_ended() -> None:
@@ -101,7 +101,7 @@ def test_a_child_that_fails_in_float32_says_nothing_about_bfloat16(does: str) ->
 
 
 def test_a_child_that_cannot_be_started_says_nothing_about_bfloat16() -> None:
-    assert run_trial(["/no/such/program"]) == Tried(
+    assert run_trial(["/no/such/program"]) == TrialResult(
         "open", 0, "bfloat16 could not be tried (No such file or directory)"
     )
 
@@ -142,7 +142,7 @@ def test_auto_takes_bfloat16_only_where_it_is_faster(
     chosen = choose_precision("auto", TINY)
     assert chosen.name == ("bfloat16" if kind == "faster" else "float32")
     assert "bfloat16" in chosen.why
-    assert capfd.readouterr().err.startswith("trying bfloat16 on this processor, at most 15 s")
+    assert capfd.readouterr().err.startswith("trying bfloat16 for up to 15 s")
 
 
 def test_bfloat16_that_cannot_be_used_is_refused(trial_is: Callable[[str], Callable[[], int]]) -> None:
@@ -211,10 +211,10 @@ def test_a_gpu_is_asked_not_tried(
 
 def test_a_verdict_is_used_again(trial_is: Callable[[str], Callable[[], int]]) -> None:
     trials = trial_is("faster")
-    first = tried_on_this_machine(TINY)
+    first = cached_trial(TINY)
     precision._tried.cache_clear()  # as in another process
     trial_is_over = trials()
-    assert tried_on_this_machine(TINY) == first
+    assert cached_trial(TINY) == first
     assert trials() == trial_is_over == 1
 
 
@@ -223,7 +223,7 @@ def test_a_verdict_on_something_else_is_not_used(
     changed: str, trial_is: Callable[[str], Callable[[], int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trials = trial_is("faster")
-    tried_on_this_machine(TINY)
+    cached_trial(TINY)
     trial = TINY
     if changed == "torch":
         monkeypatch.setattr(torch, "__version__", "99.0")
@@ -235,7 +235,7 @@ def test_a_verdict_on_something_else_is_not_used(
         monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", "AVX2")
     else:
         trial = replace(TINY, **{changed: "resnet10t" if changed == "backbone" else 2})
-    tried_on_this_machine(trial)
+    cached_trial(trial)
     assert trials() == 2
 
 
@@ -246,12 +246,12 @@ def test_only_a_verdict_that_may_have_been_chance_grows_old(
     claims: Path,
 ) -> None:
     trials = trial_is(kind)
-    tried_on_this_machine(TINY)
+    cached_trial(TINY)
     (file,) = (claims / "precision").glob("*.json")
     content = json.loads(file.read_text())
     file.write_text(json.dumps({**content, "time": content["time"] - 2 * 24 * 3600}))
     precision._tried.cache_clear()
-    tried_on_this_machine(TINY)
+    cached_trial(TINY)
     assert trials() == (2 if kind == "killed" else 1)
 
 
@@ -260,11 +260,11 @@ def test_a_damaged_verdict_is_not_used(
     damaged: str, trial_is: Callable[[str], Callable[[], int]], claims: Path
 ) -> None:
     trials = trial_is("faster")
-    tried_on_this_machine(TINY)
+    cached_trial(TINY)
     (file,) = (claims / "precision").glob("*.json")
     file.write_text(damaged)
     precision._tried.cache_clear()
-    assert tried_on_this_machine(TINY).worth
+    assert cached_trial(TINY).is_faster
     assert trials() == 2
 
 
@@ -280,7 +280,7 @@ def test_where_the_cache_cannot_be_written_a_process_tries_once(
     assert choose_precision("auto", TINY).name == "bfloat16"
     assert choose_precision("auto", TINY).name == "bfloat16"
     assert trials() == 1
-    assert "the verdict on bfloat16 is not kept: /dev/null/cache" in capfd.readouterr().err
+    assert "the result of the bfloat16 trial is not cached: /dev/null/cache" in capfd.readouterr().err
 
 
 def test_of_two_processes_that_ask_at_once_one_tries(tmp_path: Path) -> None:

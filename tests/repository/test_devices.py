@@ -9,7 +9,7 @@ import torch
 
 import marcir
 from marcir.data.augment import Augmentation
-from marcir.data.resize import prepared
+from marcir.data.resize import eval_transform
 from marcir.model.backbone import create_backbone
 from marcir.model.encoder import Encoder
 
@@ -67,7 +67,7 @@ def test_tensors_of_two_devices_do_not_meet_unnoticed() -> None:
 def test_images_are_augmented_and_resized_where_they_are(dtype: torch.dtype) -> None:
     images = torch.empty(4, 3, 20, 20, dtype=dtype, device="meta")
     made = Augmentation(16)(images, list("abcd"), seed=0, epoch=0)
-    assert made.device == prepared(images, 16).device == images.device
+    assert made.device == eval_transform(images, 16).device == images.device
     assert made.shape == (4, 3, 16, 16)
 
 

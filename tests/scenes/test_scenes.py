@@ -15,7 +15,7 @@ from marcir.errors import ConfigError, DataError
 from marcir.scenes import writing as scene_writing
 from marcir.scenes.canvas import SCENE_LABELS
 from marcir.scenes.drawing import draw_scene
-from marcir.scenes.writing import VERSION, write_scenes
+from marcir.scenes.write import VERSION, write_scenes
 
 
 @pytest.fixture(scope="module")
@@ -150,11 +150,11 @@ def test_what_a_killed_run_left_behind_is_tidied_up(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("sign", "error", "message"),
     [
-        ("{", ConfigError, "scenes.json: not the sign of an archive of scenes"),
-        ("[]", ConfigError, "scenes.json: not the sign of an archive of scenes"),
-        ('{"images": 3}', ConfigError, "scenes.json: not the sign of an archive of scenes"),
-        ('{"images": "3", "size": 32, "seed": 0, "version": 1}', ConfigError, "not the sign"),
-        ("[" * 100_000, ConfigError, "not the sign"),
+        ("{", ConfigError, "scenes.json: not the settings of generated scenes"),
+        ("[]", ConfigError, "scenes.json: not the settings of generated scenes"),
+        ('{"images": 3}', ConfigError, "scenes.json: not the settings of generated scenes"),
+        ('{"images": "3", "size": 32, "seed": 0, "version": 1}', ConfigError, "not the settings"),
+        ("[" * 100_000, ConfigError, "not the settings"),
         (
             '{"images": 3, "size": 32, "seed": 0, "version": 0}',
             DataError,
@@ -163,7 +163,7 @@ def test_what_a_killed_run_left_behind_is_tidied_up(tmp_path: Path) -> None:
         (
             f'{{"images": 9, "size": 32, "seed": 0, "version": {VERSION}}}',
             DataError,
-            "labels.csv: names 3 images, but scenes.json says 9",
+            "labels.csv: lists 3 images, but scenes.json has 9",
         ),
     ],
 )
@@ -190,7 +190,7 @@ def test_drawing_shows_a_bar_to_a_person(tmp_path: Path, monkeypatch: pytest.Mon
         seen.append((total, what))
         yield from items
 
-    monkeypatch.setattr("marcir.scenes.writing.track", track)
+    monkeypatch.setattr("marcir.scenes.write.track", track)
     write_scenes(tmp_path, 60, 16, 0, workers=1)
     assert seen == [(2, "drawing scenes")]
 

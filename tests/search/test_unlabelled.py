@@ -11,7 +11,7 @@ import tifffile
 from fastapi.testclient import TestClient
 
 from marcir.cli import main
-from marcir.scenes.writing import write_scenes
+from marcir.scenes.write import write_scenes
 from marcir.search.index import index
 from marcir.search.queries import open_store
 from marcir.serve.app import create_app

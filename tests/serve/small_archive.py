@@ -15,7 +15,7 @@ from safetensors.torch import save_file
 from marcir.model.backbone import create_backbone
 from marcir.model.encoder import Encoder
 from marcir.model.model_config import ModelConfig
-from marcir.scenes.writing import write_scenes
+from marcir.scenes.write import write_scenes
 
 SIDE, DIM = 24, 16
 # Ids that are quotes, parts of addresses, script, SQL, formulas, and other people's letters.

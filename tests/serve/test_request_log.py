@@ -96,7 +96,7 @@ def test_a_refused_request_is_one_line_with_the_reason(server: Server) -> None:
         server.ask("/api/thumbnail", {"id": "nothing.png"})
     assert [re.sub(r"\d+ ms", "n ms", line.partition(" ")[2])[:70] for line in lines] == [
         "GET /api/search 422, n ms: no image of the store has the label 'tre'. ",
-        "POST /api/embed 422, n ms: the upload: it is no JPEG, PNG, WebP or TIF",
+        "POST /api/embed 422, n ms: the upload: not a readable JPEG, PNG, WebP ",
         "GET /page/nothing.css 404, n ms: there is no such file of the page.",
         "GET /api/thumbnail 404, n ms: no image 'nothing.png' in the store. Ids",
     ]

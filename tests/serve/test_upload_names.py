@@ -29,7 +29,7 @@ def sent(server: Server, content: bytes, name: bytes) -> Reply:
 def test_a_file_of_a_form_that_is_no_image_is_named(server: Server, name: bytes, title: str) -> None:
     reply = sent(server, b"no image", name)
     assert reply.status == 422
-    assert reply.error.startswith(f"{title}: it is no JPEG, PNG, WebP or TIFF file")
+    assert reply.error.startswith(f"{title}: not a readable JPEG, PNG, WebP or TIFF file")
 
 
 def test_an_empty_file_of_a_form_is_named(server: Server) -> None:

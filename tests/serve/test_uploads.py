@@ -71,11 +71,11 @@ def test_other_types_are_refused_with_what_to_do(server: Server, kind: str | Non
     ("body", "text"),
     [
         (b"", "the upload is empty"),
-        (b"no image", "the upload: it is no JPEG, PNG, WebP or TIFF file"),
-        (b"<svg xmlns='http://www.w3.org/2000/svg'/>", "it is no JPEG"),
-        (b"%!PS-Adobe-3.0 EPSF-3.0\n", "it is no JPEG"),
+        (b"no image", "the upload: not a readable JPEG, PNG, WebP or TIFF file"),
+        (b"<svg xmlns='http://www.w3.org/2000/svg'/>", "not a readable JPEG"),
+        (b"%!PS-Adobe-3.0 EPSF-3.0\n", "not a readable JPEG"),
         (NOISE[: len(NOISE) // 2], "the upload: "),
-        (b"GIF89a" + bytes(100), "it is no JPEG"),
+        (b"GIF89a" + bytes(100), "not a readable JPEG"),
         (b"II*\0" + bytes(100), "the upload: "),
     ],
 )

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from marcir.scenes.writing import write_scenes
+from marcir.scenes.write import write_scenes
 from training_runs import train
 
 

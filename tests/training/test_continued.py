@@ -1,4 +1,4 @@
-"""A run is given more epochs, or goes on with an archive that was moved."""
+"""A run is given more epochs, or resumed with an archive that was moved."""
 
 import shutil
 from pathlib import Path

@@ -17,7 +17,7 @@ from PIL import Image
 import marcir
 from marcir.catalog import METRICS
 from marcir.cli import main
-from marcir.data.labelled import LabelledEmbeddings, read_labelled
+from marcir.data.labelled_embeddings import LabelledEmbeddings, read_labelled
 from marcir.errors import DataError
 from marcir.labels import LabelVocabulary
 from marcir.metrics import Scores
@@ -263,7 +263,7 @@ def test_a_double_row_of_the_label_table_is_refused_with_its_lines(
     tmp_path: Path, files: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     write_labels(tmp_path / "labels.csv", (*IDS, "9"), (*LABELS, "car"))
-    assert "labels.csv line 12: '9' stands here and in line 10." in refusal(capsys, *files)
+    assert "labels.csv line 12: duplicate image '9', also in line 10." in refusal(capsys, *files)
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ from marcir.training.task import open_task
 from marcir.cli.train import read_config
 
 examples.BATCH, parts.PART_SECONDS = 32, 0.0
-batches, describe = int(sys.argv[1]), Encoder.describe
+batches, describe = int(sys.argv[1]), Encoder.extract_features
 
 def counted(self, images):
     global batches
@@ -49,7 +49,7 @@ def counted(self, images):
     batches -= 1
     return describe(self, images)
 
-Encoder.describe = counted
+Encoder.extract_features = counted
 config = read_config(sys.argv[2:])
 task = open_task(config)
 examples.FrozenFeatures(task, build_encoder(config.encoder, task, config.train.seed), config)
@@ -104,12 +104,12 @@ class Stop(BaseException):
 
 
 class Counted:
-    """`Encoder.describe` that counts its calls, and fails after so many."""
+    """`Encoder.extract_features` that counts its calls, and fails after so many."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.calls, self.last = 0, sys.maxsize
         self.raises: type[BaseException] = Stop
-        describe: Callable[[Encoder, Tensor], Tensor] = Encoder.describe
+        describe: Callable[[Encoder, Tensor], Tensor] = Encoder.extract_features
 
         def counted(encoder: Encoder, images: Tensor) -> Tensor:
             if self.calls == self.last:
@@ -155,7 +155,7 @@ def test_ctrl_c_keeps_the_features_that_are_not_saved_yet_and_says_how_to_go_on(
     counted.last, counted.raises = 6, KeyboardInterrupt
     assert main(["train", *frozen, "--train.epochs", "1", "--run", str(tmp_path / "run")]) == 130
     *_, before, last = capsys.readouterr().err.splitlines()
-    assert before.startswith("stopped; computed features are kept. To go on: marcir train ")
+    assert before.startswith("stopped; computed features are kept. To resume: marcir train ")
     assert last == "marcir: stopped."
     assert len(part_files(own_cache, "features")) == 1
     counted.calls, counted.last = 0, sys.maxsize

@@ -37,13 +37,13 @@ def test_a_run_that_is_killed_while_it_claims_its_folder_can_be_started_again(
     task: Any = SimpleNamespace(split=split, source=SimpleNamespace(checksum="checksum"))
     monkeypatch.setattr(Split, "save", killed)
     with pytest.raises(_Killed):
-        RunFolder(tmp_path).claim(Config(), task)
+        RunFolder(tmp_path).write_settings(Config(), task)
     RunFolder(tmp_path).check(Config())
     (tmp_path / "images.sha256").unlink()  # written after the settings
     (tmp_path / "config.yaml").rename(tmp_path / ".config.yaml.0123abcd.part")
     RunFolder(tmp_path).check(Config())
     (tmp_path / "last" / ".epoch-00001-step-0000000.part").mkdir(parents=True)
-    RunFolder(tmp_path).sweep()
+    RunFolder(tmp_path).remove_temporary_files()
     assert [path.name for path in tmp_path.rglob("*")] == ["last"]
 
 
@@ -61,12 +61,12 @@ def test_a_checkpoint_that_was_just_written_is_never_removed(tmp_path: Path) -> 
 def test_paths_of_settings_hold_from_any_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     content = {"data": {"root": "a", "labels": "b.csv", "split": "c.json"}, "encoder": {"weights": "w"}}
-    flat = Config.of(content).anchored().flat()
+    flat = Config.from_dict(content).with_absolute_paths().flat()
     assert [flat[f"data.{name}"] for name in ("root", "labels", "split")] == [
         str(tmp_path / name) for name in ("a", "b.csv", "c.json")
     ]
     assert flat["encoder.weights"] == str(tmp_path / "w")
-    assert Config().anchored() == Config()
+    assert Config().with_absolute_paths() == Config()
 
 
 def test_the_last_of_several_losses_is_the_one_that_is_meant() -> None:

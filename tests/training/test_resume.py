@@ -1,4 +1,4 @@
-"""A run that is killed, interrupted or runs out of disk goes on exactly where it was."""
+"""A run that is killed, interrupted or runs out of disk resumes exactly where it was."""
 
 import resource
 import signal
@@ -68,7 +68,7 @@ def test_an_interrupted_run_saves_within_the_epoch_and_says_how_to_go_on(
             if "epoch 1/3" in line:
                 stopped.send_signal(signal.SIGINT)
     assert stopped.returncode == 130
-    assert "To go on: marcir train --data.name manifest" in "".join(lines)
+    assert "To resume: marcir train --data.name manifest" in "".join(lines)
     assert progress_of(run)["epoch"] in (1, 2)
     train(*settings, "--run", str(run))
     assert same(weights(trained), weights(run))

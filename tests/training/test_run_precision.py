@@ -91,8 +91,8 @@ def test_a_resumed_run_keeps_the_precision_that_it_began_with(
     pretend_processor(monkeypatch, "faster")
     assert main(["train", *auto, "--run", str(run)]) == 0
     said = capsys.readouterr().err
-    assert "computing in float32: as the run began" in said
-    assert "already trained to its end" in said
+    assert "computing in float32: as in the resumed run" in said
+    assert "training is already complete" in said
     assert begun(run) == "float32"
 
 
@@ -113,7 +113,7 @@ def test_a_run_that_began_in_bfloat16_is_refused_where_it_cannot_go_on(
     pretend_processor(monkeypatch, "illegal instruction")
     assert main(["train", *auto, "--run", str(run)]) == 2
     said = capsys.readouterr().err.splitlines()[-1]
-    assert f"{run} was begun in bfloat16, and {DIES}. It goes on where bfloat16 works." in said
-    assert "To go on here, set ONEDNN_MAX_CPU_ISA=AVX512_CORE_BF16 in the environment" in said
+    assert f"{run} was started in bfloat16, and {DIES}. Resume it where bfloat16 works." in said
+    assert "To resume here, set ONEDNN_MAX_CPU_ISA=AVX512_CORE_BF16 in the environment" in said
     assert said.endswith("To begin again in float32: --train.precision float32 and another --run.")
     assert before == {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}

@@ -325,7 +325,7 @@ def test_a_process_of_several_that_dies_is_reported_with_what_it_means(
                 os.kill(int(children[0]), signal.SIGKILL)
     assert running.returncode == 2, "".join(lines)
     assert lines[-1].startswith("marcir: process 1 of 2: its process was killed by SIGKILL: probably because")
-    assert "The same command goes on from the last checkpoint." in lines[-1]
+    assert "The same command resumes from the last checkpoint." in lines[-1]
 
 
 @pytest.mark.slow
@@ -492,7 +492,7 @@ def test_the_recipes_can_be_read(file: Path) -> None:
             "these are weights of tf_efficientnet_lite0, not of 'test_resnet'",
         ),
         (["--train.batch_size", "500"], "there are only 84 training images"),
-        (["--encoder.frozen", "true", "--encoder.embedding", "backbone"], "trains the head alone"),
+        (["--encoder.frozen", "true", "--encoder.embedding", "backbone"], "trains only the head"),
         (["--encoder.dim", "1000000000000"], "encoder.dim = 1000000000000: must be 65536 or less"),
         (["--config", "/nowhere.yaml"], "there is no such file"),
         (["--data.split", "/nowhere.json"], "there is no such file. Make it with: marcir data split"),
@@ -556,9 +556,9 @@ def test_a_file_of_settings_with_a_mistake_is_refused_in_one_line(
 @pytest.mark.parametrize(
     ("labels", "said"),
     [
-        (lambda k: "a", "1 label: there is nothing to tell apart"),
+        (lambda k: "a", "have 1 label. Training needs"),
         (lambda k: f"label{k}", "no label has two training images"),
-        (lambda k: "", "0 labels: there is nothing to tell apart"),
+        (lambda k: "", "have 0 labels. Training needs"),
     ],
     ids=["one label", "no partners", "no labels"],
 )

@@ -1,4 +1,4 @@
-"""The command line: `main` finds the command and reports errors; every command has a module of its own.
+"""The command line: `main` selects the command and reports errors; every command has a module.
 
 `marcir --help` imports neither torch nor numpy.
 """
@@ -22,8 +22,8 @@ class Command:
 
     Attributes:
         summary: What it does.
-        module: Its module in this package, with a function `run`; empty where there are commands below it.
-        below: The commands below it.
+        module: Its module in this package, with a function `run`; empty for a group of commands.
+        below: The commands of a group.
     """
 
     summary: str
@@ -42,44 +42,44 @@ COMMANDS = {
             "scenes": Command("generate an archive of aerial-like scenes", "data_scenes"),
         },
     ),
-    "train": Command("train an encoder on a labelled archive, or go on with it", "train"),
+    "train": Command("train an encoder on a labelled archive, or resume training", "train"),
     "embed": Command("turn the images of a folder into vectors", "embed"),
     "evaluate": Command("score embeddings against labels, beside chance and ceiling", "evaluate"),
     "compare": Command("compare two models query by query", "compare"),
     "report": Command("turn the records of a results folder into tables, figures and a page", "report"),
-    "benchmark": Command("compare losses x datasets x seeds, or go on with it", "benchmark"),
-    "ablate": Command("perform ablation studies by name, or go on with them", "ablate"),
-    "index": Command("embed an archive into a store, or follow its changes", "index"),
+    "benchmark": Command("compare losses x datasets x seeds, or resume a comparison", "benchmark"),
+    "ablate": Command("perform ablation studies by name, or resume them", "ablate"),
+    "index": Command("embed an archive into a store, or update the store", "index"),
     "search": Command("find images in a store", "search"),
     "serve": Command("answer searches over HTTP, with a page for browsers", "serve"),
-    "info": Command("show what a model or a store holds", "info"),
+    "info": Command("describe a model or a store", "info"),
     "export": Command("write a model as ONNX", "export"),
 }
 
 
-def _choose(name: str, summary: str, commands: dict[str, Command], given: Sequence[str]) -> int:
-    """Run the command that is named, or say which there are; 0, or the code of what it could not do."""
+def _choose(name: str, summary: str, commands: dict[str, Command], arguments: Sequence[str]) -> int:
+    """Run the command named by the first argument, or print help; return the exit code."""
     parser = Parser(
         prog=name,
         description=summary,
-        epilog="commands:\n"
-        + "\n".join(f"  {each:12}{command.summary}" for each, command in commands.items()),
+        epilog="commands:\n" + "\n".join(f"  {each:12}{listed.summary}" for each, listed in commands.items()),
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"marcir {__version__}")
     parser.add_argument("command", nargs="?", metavar="COMMAND", help="one of the commands below")
-    if not given or given[0].startswith("-"):
-        parser.parse(given)
+    if not arguments or arguments[0].startswith("-"):
+        parser.parse(arguments)
         parser.print_help()
         return 0
-    chosen = commands.get(given[0])
-    if chosen is None:
-        parser.error(f"unknown command '{given[0]}'. {did_you_mean(given[0], commands)}")
-    if chosen.below is not None:
-        return _choose(f"{name} {given[0]}", _sentence(chosen.summary), chosen.below, given[1:])
-    below = Parser(prog=f"{name} {given[0]}", description=_sentence(chosen.summary), allow_abbrev=False)
-    return import_module(f"marcir.cli.{chosen.module}").run(below, given[1:]) or 0
+    command = commands.get(arguments[0])
+    if command is None:
+        parser.error(f"unknown command '{arguments[0]}'. {did_you_mean(arguments[0], commands)}")
+    name, summary = f"{name} {arguments[0]}", _sentence(command.summary)
+    if command.below is not None:
+        return _choose(name, summary, command.below, arguments[1:])
+    below = Parser(prog=name, description=summary, allow_abbrev=False)
+    return import_module(f"marcir.cli.{command.module}").run(below, arguments[1:]) or 0
 
 
 def _sentence(text: str) -> str:
@@ -87,15 +87,15 @@ def _sentence(text: str) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; 0 if it worked, 2 for what the user can mend, 130 when it was interrupted."""
-    given = list(sys.argv[1:] if arguments is None else arguments)
+    """Run a command; return 0 on success, 2 after a user error, 130 after an interrupt."""
+    arguments = list(sys.argv[1:] if arguments is None else arguments)
     about = "Search remote-sensing image archives by content, learned from multi-label data."
     try:
-        return _choose("marcir", about, COMMANDS, given)
+        return _choose("marcir", about, COMMANDS, arguments)
     except MarcirError as error:
         print(f"marcir: {error}", file=sys.stderr)
         return 2
-    except BrokenPipeError:  # whoever read our output has enough
+    except BrokenPipeError:  # the reader of our output has closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
     except OSError as error:

@@ -7,7 +7,7 @@ from marcir.cli.parser import Parser
 
 
 def run(parser: Parser, arguments: Sequence[str]) -> int:
-    """Parse the arguments, do it, and print what came out."""
+    """Parse the arguments, run the command, and print its result."""
     add_plan(parser)
     parser.add_argument(
         "--study", metavar="NAME", action="append", default=[], help="a study (repeat); all by default"

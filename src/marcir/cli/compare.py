@@ -6,7 +6,7 @@ from marcir.cli.parser import Parser
 
 
 def run(parser: Parser, arguments: Sequence[str]) -> None:
-    """Parse the arguments, do it, and print what came out."""
+    """Parse the arguments, run the command, and print its result."""
     parser.add_argument("first", metavar="A.json", help="what marcir evaluate --json wrote")
     parser.add_argument("second", metavar="B.json", help="the same of the other model")
     parser.add_argument("--json", metavar="OUT", help="write the comparison")

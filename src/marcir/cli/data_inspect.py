@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 
-from marcir.cli.data_archive import add_archive
+from marcir.cli.options import add_archive
 from marcir.cli.parser import Parser
 
 
 def run(parser: Parser, arguments: Sequence[str]) -> None:
-    """Parse the arguments, do it, and print what came out."""
+    """Parse the arguments, run the command, and print its result."""
     add_archive(parser)
     parser.add_argument("--heat-map", metavar="PNG", help="draw which labels occur together")
     parser.add_argument(

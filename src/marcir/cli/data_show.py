@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 
-from marcir.cli.data_archive import add_archive, add_on_broken, say_skipped
+from marcir.cli.options import add_archive, add_on_broken, print_skipped
 from marcir.cli.parser import Parser
 
 
 def run(parser: Parser, arguments: Sequence[str]) -> None:
-    """Parse the arguments, do it, and print what came out."""
+    """Parse the arguments, run the command, and print its result."""
     add_archive(parser)
     parser.add_argument(
         "--out", default="samples.png", metavar="PNG", help="the picture (default samples.png)"
@@ -21,5 +21,5 @@ def run(parser: Parser, arguments: Sequence[str]) -> None:
     from marcir.experiments.inspect import show
 
     broken = show(**vars(options))
-    say_skipped(broken)
+    print_skipped(broken)
     print(options.out)

@@ -6,7 +6,7 @@ from marcir.cli.parser import Parser
 
 
 def run(parser: Parser, arguments: Sequence[str]) -> None:
-    """Parse the arguments, do it, and print what came out."""
+    """Parse the arguments, run the command, and print its result."""
     parser.add_argument(
         "--out", default="marcir-demo", metavar="DIR", help="where it goes (default marcir-demo)"
     )

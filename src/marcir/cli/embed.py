@@ -2,13 +2,12 @@
 
 from collections.abc import Sequence
 
-from marcir.cli.data_archive import add_on_broken, say_skipped
-from marcir.cli.model_options import add_batch_size, add_device
+from marcir.cli.options import add_batch_size, add_device, add_on_broken, print_skipped
 from marcir.cli.parser import Parser
 
 
 def run(parser: Parser, arguments: Sequence[str]) -> None:
-    """Parse the arguments, do it, and print what came out."""
+    """Parse the arguments, run the command, and print its result."""
     parser.add_argument(
         "--model", metavar="RUN", help="a folder of marcir train (default: ImageNet features)"
     )
@@ -28,5 +27,5 @@ def run(parser: Parser, arguments: Sequence[str]) -> None:
         options.device,
         options.batch_size,
     )
-    say_skipped(broken)
+    print_skipped(broken)
     print(f"{options.out}: {len(made.ids):,} vectors of {made.vectors.shape[1]} numbers")

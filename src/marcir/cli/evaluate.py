@@ -5,14 +5,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from marcir.cli.model_options import add_batch_size, add_device
+from marcir.cli.options import add_batch_size, add_device
 from marcir.cli.parser import Parser
 
 
 def run(parser: Parser, arguments: Sequence[str]) -> None:
-    """Parse the arguments, do it, and print what came out."""
-    _add_evaluated(parser)
-    parser.add_argument("--name", help="what the model is called (default: the name of its file)")
+    """Parse the arguments, run the command, and print its result."""
+    _add_inputs(parser)
+    parser.add_argument("--name", help="name of the model (default: the name of its file)")
     parser.add_argument("--json", metavar="OUT", help="write scores, also query by query, for marcir compare")
     parser.add_argument("--markdown", metavar="OUT", help="write the tables")
     parser.add_argument("--figures", metavar="DIR", help="draw curves and labels")
@@ -25,12 +25,12 @@ def run(parser: Parser, arguments: Sequence[str]) -> None:
     add_device(parser)
     add_batch_size(parser)
     options = parser.parse(arguments)
-    _check_evaluated(parser, options)
+    _check_inputs(parser, options)
     variants = {"ideal": options.ideal, "wap": options.wap, "ap": options.ap}
     if options.dataset is not None:
         from marcir.training.evaluate import evaluate
 
-        found = evaluate(
+        result = evaluate(
             options.model,
             options.dataset,
             options.root,
@@ -43,33 +43,33 @@ def run(parser: Parser, arguments: Sequence[str]) -> None:
             device=options.device,
             batch_size=options.batch_size,
         )
-        done, queries, gallery, notes = found.evaluation, found.queries, None, found.notes
-        _draw_hits(options, queries, gallery, options.images or (options.query and found.root))
+        evaluation, queries, gallery, notes = result.evaluation, result.queries, None, result.notes
+        _draw_hits(options, queries, gallery, options.images or (options.query and result.root))
     else:
-        from marcir.data.labelled import read_judged
+        from marcir.data.labelled_embeddings import read_queries_and_gallery
         from marcir.training.evaluation import evaluate_embeddings
 
-        queries, gallery = read_judged(
+        queries, gallery = read_queries_and_gallery(
             options.embeddings, options.labels, options.gallery_embeddings, options.gallery_labels
         )
-        # First: a wrong id or folder is reported before the long work.
+        # First, to report a wrong id or folder before the long computation.
         _draw_hits(options, queries, gallery, options.images)
         name = options.name or Path(options.embeddings).stem
-        done = evaluate_embeddings(name, queries, gallery, variants=variants, seed=options.seed)
+        evaluation = evaluate_embeddings(name, queries, gallery, variants=variants, seed=options.seed)
         notes = ()
     if options.json is not None:
-        done.save_json(options.json)
+        evaluation.save_json(options.json)
     if options.markdown is not None:
-        done.save_markdown(options.markdown)
+        evaluation.save_markdown(options.markdown)
     if options.figures:
         from marcir.training.evaluation_figures import draw_evaluation
 
-        draw_evaluation(done, options.figures)
-    print(done, *notes, sep="\n")
+        draw_evaluation(evaluation, options.figures)
+    print(evaluation, *notes, sep="\n")
 
 
-def _add_evaluated(parser: Parser) -> None:
-    """What is scored: embeddings of any model, or a model of ours on an archive."""
+def _add_inputs(parser: Parser) -> None:
+    """Add the options of what is scored: embeddings of any model, or a model on an archive."""
     parser.add_argument("--embeddings", metavar="NPZ", help="ids and vectors (.npz or .parquet)")
     parser.add_argument("--labels", metavar="CSV", help="label table; ids are its first column")
     parser.add_argument("--gallery-embeddings", metavar="NPZ", help="a gallery other than the queries")
@@ -88,16 +88,16 @@ def _add_evaluated(parser: Parser) -> None:
         "--on-broken",
         default="error",
         choices=["error", "skip"],
-        help="with --dataset: what broken images do",
+        help="with --dataset: refuse broken images or skip them",
     )
 
 
-def _check_evaluated(parser: Parser, options: argparse.Namespace) -> None:
-    """Refuse options that do not go together."""
+def _check_inputs(parser: Parser, options: argparse.Namespace) -> None:
+    """Refuse contradictory options."""
     if (options.dataset is None) == (options.embeddings is None):
         parser.error("needs either --embeddings and --labels, or --dataset and perhaps --model")
     if options.embeddings is not None and options.labels is None:
-        parser.error("--embeddings needs --labels, the table that judges them")
+        parser.error("--embeddings needs --labels, their label table")
     if options.dataset is not None and options.gallery_embeddings is not None:
         parser.error("--gallery-embeddings goes with --embeddings, not with --dataset")
     if options.dataset is None and (options.model or options.root or options.part):

@@ -6,7 +6,7 @@ from marcir.cli.parser import Parser
 
 
 def run(parser: Parser, arguments: Sequence[str]) -> None:
-    """Parse the arguments, do it, and print what came out."""
+    """Parse the arguments, run the command, and print its result."""
     parser.add_argument("--model", required=True, metavar="RUN", help="a folder of marcir train")
     parser.add_argument("--onnx", required=True, metavar="OUT", help="where the ONNX file goes")
     options = parser.parse(arguments)

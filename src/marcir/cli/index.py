@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 
-from marcir.cli.model_options import add_batch_size, add_device
+from marcir.cli.options import add_batch_size, add_device
 from marcir.cli.parser import Parser
 
 
 def run(parser: Parser, arguments: Sequence[str]) -> int:
-    """Parse the arguments, do it, and print what came out."""
+    """Parse the arguments, run the command, and print its result."""
     parser.add_argument(
         "--model",
         metavar="RUN",

@@ -7,7 +7,7 @@ from marcir.cli.parser import Parser
 
 
 def run(parser: Parser, arguments: Sequence[str]) -> None:
-    """Parse the arguments, do it, and print what came out."""
+    """Parse the arguments, run the command, and print its result."""
     parser.add_argument(
         "what", metavar="RUN|STORE", help="a folder of marcir train, or a store of marcir index"
     )

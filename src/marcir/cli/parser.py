@@ -1,4 +1,4 @@
-"""A parser of arguments whose errors are one line."""
+"""An argument parser whose errors are one line."""
 
 import argparse
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from marcir.errors import did_you_mean
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser whose errors are one line, with the nearest known name."""
+    """An argument parser whose errors are one line, with the nearest known name."""
 
     def error(self, message: str) -> NoReturn:
         """Print one line and exit with 2."""
@@ -16,7 +16,7 @@ class Parser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: {message}{end} Try: {self.prog} --help\n")
 
     def parse(self, arguments: Sequence[str]) -> argparse.Namespace:
-        """Parse all arguments; what is left over is an error."""
+        """Parse all arguments; unknown ones are an error."""
         parsed, unknown = self.parse_known_args(arguments)
         if unknown:
             options = [option for action in self._actions for option in action.option_strings]

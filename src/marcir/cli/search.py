@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from marcir.cli.model_options import add_device
+from marcir.cli.options import add_device
 from marcir.cli.parser import Parser
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def run(parser: Parser, arguments: Sequence[str]) -> None:
-    """Parse the arguments, do it, and print what came out."""
+    """Parse the arguments, run the command, and print its result."""
     _add_options(parser)
     options = parser.parse(arguments)
     _check(parser, options)
@@ -94,7 +94,7 @@ def _search(archive: "SearchableArchive", where: "Filter", options: Namespace) -
 
 
 def _query_images(options: Namespace) -> Iterator[tuple[str, str | Path]]:
-    """Heading and image of every example of the query: an id, or a file."""
+    """Heading and image (an id or a file) of every example of the query."""
     if options.id is not None:
         yield "QUERY", options.id
     if options.image is not None:
@@ -105,5 +105,5 @@ def _query_images(options: Namespace) -> Iterator[tuple[str, str | Path]]:
 
 
 def _is_same_file(first: str, second: str | None) -> bool:
-    """Whether two paths are one file that is there."""
+    """Whether two paths are the same existing file."""
     return second is not None and Path(second).is_file() and Path(first).resolve() == Path(second).resolve()

@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from marcir.cli.model_options import add_device
+from marcir.cli.options import add_device
 from marcir.cli.parser import Parser
 
 
 def run(parser: Parser, arguments: Sequence[str]) -> None:
-    """Parse the arguments, do it, and print what came out."""
+    """Parse the arguments, run the command, and print its result."""
     parser.add_argument("--store", required=True, metavar="URI", help="a store of marcir index")
     parser.add_argument("--images", metavar="DIR", help="the folder that was indexed, to show its files")
     parser.add_argument(

@@ -6,8 +6,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
 from marcir.catalog import LOSSES, loss_options
-from marcir.cli.data_archive import add_archive
-from marcir.cli.model_options import add_device
+from marcir.cli.options import add_archive, add_device
 from marcir.cli.parser import Parser
 from marcir.errors import ConfigError, needs
 
@@ -15,12 +14,12 @@ if TYPE_CHECKING:
     from marcir.config import Config
 
 _METAVARS = {int: "INT", float: "FLOAT", bool: "{true,false}", str: "TEXT"}
-# Options that other commands have, too, and the settings that they stand for.
+# Options shared with other commands, and the settings that they set.
 _SHORT = {"dataset": "data.name", "root": "data.root", "labels": "data.labels", "device": "train.device"}
 
 
 def run(parser: Parser, arguments: Sequence[str]) -> None:
-    """Parse the arguments, do it, and print what came out."""
+    """Parse the arguments, run the command, and print its result."""
     config = read_config(arguments, parser)
     from marcir.training.train import train
 
@@ -31,51 +30,53 @@ def run(parser: Parser, arguments: Sequence[str]) -> None:
 
 
 def read_config(arguments: Sequence[str], parser: Parser | None = None) -> "Config":
-    """The settings in YAML files (`--config`; of several, later ones win) and options, which win over them.
+    """Read settings from YAML files (`--config`; later files override earlier ones) and options.
 
     Args:
-        arguments: What stands after the command.
-        parser: Gets the options.
+        arguments: The arguments after the command.
+        parser: Parser to add the options to.
 
     Raises:
-        ConfigError: One line that names the setting, and the file where it is in one.
-        SystemExit: Where help or the settings were printed, or an option is unknown.
+        ConfigError: One line that names the setting and its file.
+        SystemExit: After printing help or settings, and for an unknown option.
     """
-    from marcir.config import Config, LossConfig, checked_options, with_dataset
+    from marcir.config import Config, LossConfig, validate_options, with_dataset
     from marcir.schema import SchemaError
 
-    found, origin, loss = _from_files(arguments)
+    settings, origin, loss = _from_files(arguments)
     helping = {"-h", "--help"} & set(arguments)
-    # Without the options of any loss, help need not import torch.
+    # Help without the options of a loss does not import torch.
     known = {} if helping and loss is None else loss_options(loss or LossConfig.name)
     parser = parser or Parser(prog="marcir train", allow_abbrev=False)
     _add_options(parser, known)
     options = vars(parser.parse(arguments))
-    found |= _given(options)
+    settings |= _from_options(options)
     try:
-        chosen = {name[5:]: found[name] for name in found if name.startswith("loss.") and name != "loss.name"}
-        complete = {**known, **checked_options(chosen, known)}
-        found |= {f"loss.{name}": value for name, value in complete.items()}
-        config = Config.of(with_dataset(_nested(found)), options["run"])
+        loss_settings = {
+            name[5:]: settings[name] for name in settings if name.startswith("loss.") and name != "loss.name"
+        }
+        complete = {**known, **validate_options(loss_settings, known)}
+        settings |= {f"loss.{name}": value for name, value in complete.items()}
+        config = Config.from_dict(with_dataset(_nested(settings)), options["run"])
     except SchemaError as error:
         where = (path for name, path in origin.items() if f"{name}.".startswith(f"{error.field}."))
         prefix = "" if error.field in options else next(where, "")
         raise ConfigError(f"{prefix}{error}") from error
     if options["print_config"]:
-        print(_yaml().safe_dump({"run": config.run, **config.nested()}, sort_keys=False), end="")
+        print(_yaml().safe_dump({"run": config.run, **config.to_dict()}, sort_keys=False), end="")
         parser.exit()
     return config
 
 
 def _from_files(arguments: Sequence[str]) -> tuple[dict[str, Any], dict[str, str], str | None]:
-    """Settings in files by dotted names, the file of each, and the loss that files or an option name."""
+    """Settings of files by dotted names, the file of each, and the name of the loss."""
     from marcir.config import read_yaml
 
     parser = Parser(prog="marcir train", add_help=False, allow_abbrev=False)
     parser.add_argument("--config", action="append", default=[])
     parser.add_argument("--loss.name")
     early = vars(parser.parse_known_args(arguments)[0])
-    found: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
     origin: dict[str, str] = {}
     for path in early["config"]:
         content = read_yaml(path)
@@ -83,40 +84,40 @@ def _from_files(arguments: Sequence[str]) -> tuple[dict[str, Any], dict[str, str
             section, _, setting = name.partition(".")
             raise ConfigError(f"{path}: '{name}' must be in a section: '{section}: {{{setting}: ...}}'.")
         content = _flat(content)
-        found |= content
+        settings |= content
         origin |= dict.fromkeys(content, f"{path}: ")
-    return found, origin, early["loss.name"] or found.get("loss.name")
+    return settings, origin, early["loss.name"] or settings.get("loss.name")
 
 
 def _flat(content: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings by their dotted names; a section that is none is left as it is."""
-    found: dict[str, Any] = {}
+    """Settings by dotted names; entries that are not sections are unchanged."""
+    flat: dict[str, Any] = {}
     for section, settings in content.items():
         if isinstance(settings, dict):
-            found |= {f"{section}.{name}": value for name, value in settings.items()}
+            flat |= {f"{section}.{name}": value for name, value in settings.items()}
         else:
-            found[section] = settings
-    return found
+            flat[section] = settings
+    return flat
 
 
-def _nested(found: Mapping[str, Any]) -> dict[str, Any]:
+def _nested(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Sections of settings from dotted names."""
     sections: dict[str, Any] = {}
-    for name, value in found.items():
+    for name, value in settings.items():
         section, _, setting = name.partition(".")
         if setting:
             sections.setdefault(section, {})[setting] = value
-    return sections | {name: value for name, value in found.items() if "." not in name}
+    return sections | {name: value for name, value in settings.items() if "." not in name}
 
 
-def _given(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings that are set by options, by their dotted names; a short and a dotted one must agree."""
-    given = {name: None if value == "null" else value for name, value in options.items() if "." in name}
+def _from_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings of options by dotted names; a short option must agree with the dotted one."""
+    settings = {name: None if value == "null" else value for name, value in options.items() if "." in name}
     for short, name in _SHORT.items():
         value = options[short]
-        if value is not None and given.setdefault(name, value) != value:
-            raise ConfigError(f"--{short} {value} and --{name} {given[name]}: give one of them.")
-    return given
+        if value is not None and settings.setdefault(name, value) != value:
+            raise ConfigError(f"--{short} {value} and --{name} {settings[name]}: give one of them.")
+    return settings
 
 
 def _add_options(parser: Parser, known: Mapping[str, Any]) -> None:
@@ -125,8 +126,8 @@ def _add_options(parser: Parser, known: Mapping[str, Any]) -> None:
 
     parser.usage = "%(prog)s [--dataset NAME] [--root DIR] [--run DIR] [--SECTION.SETTING VALUE ...]"
     parser.description = (
-        "Train an encoder on a labelled archive. Everything has a default; the same command goes on with a "
-        "run that was interrupted."
+        "Train an encoder on a labelled archive. Every setting has a default; the same command resumes an "
+        "interrupted run."
     )
     parser.epilog = "The options of a loss are shown with its name: marcir train --loss.name marc --help"
     add_archive(parser, required=False)
@@ -136,7 +137,7 @@ def _add_options(parser: Parser, known: Mapping[str, Any]) -> None:
         "--config",
         action="append",
         metavar="FILE.yaml",
-        help="settings by section; of several files later ones win, and options win over files",
+        help="settings by section; later files override earlier ones, and options override files",
     )
     parser.add_argument("--print_config", action="store_true", help="print all settings as YAML and exit")
     sections = {"data": DataConfig, "encoder": EncoderConfig, "loss": LossConfig, "train": TrainConfig}
@@ -152,7 +153,7 @@ def _add_options(parser: Parser, known: Mapping[str, Any]) -> None:
 
 
 def _add(group: Any, name: str, kind: Any, default: Any, text: str) -> None:
-    """An option that shows its type or its choices, and its default."""
+    """Add an option whose help shows its type or choices, and its default."""
     kinds = [each for each in get_args(kind) if each is not type(None)] or [kind]
     chosen = get_origin(kind) is Literal
     shown = "" if default is None else f"(default: {str(default).lower() if kind is bool else default})"
@@ -166,7 +167,7 @@ def _add(group: Any, name: str, kind: Any, default: Any, text: str) -> None:
 
 
 def _value(text: str) -> Any:
-    """What a text means in YAML, such as 3, true or null."""
+    """Parse a value as YAML, such as 3, true or null."""
     yaml = _yaml()
     with suppress(yaml.YAMLError):
         return yaml.safe_load(text)

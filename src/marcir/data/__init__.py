@@ -1,7 +1,6 @@
-"""Archives of images: read, split, pack and augment them, or generate one.
+"""Archives of images: read, split, pack and augment them.
 
-The names are resolved on first use: reading images needs the packages of `marcir[train]`, importing this
-does not.
+Names are resolved on first use: only reading images needs the packages of `marcir[train]`.
 """
 
 from importlib import import_module

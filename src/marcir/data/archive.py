@@ -1,4 +1,4 @@
-"""An archive in memory: which images there are, where, and with which labels."""
+"""An archive: the ids, paths and labels of its images."""
 
 import hashlib
 import os
@@ -23,8 +23,8 @@ class Archive:
 
     Attributes:
         name: The dataset's name.
-        root: The folder that was read.
-        ids: One id per image: its name in a published dataset, its path in your own.
+        root: The archive's folder.
+        ids: One id per image: its file name in a published dataset, its path in your own.
         paths: The image files.
         labels: Multi-hot labels, bool. (N, L)
         vocabulary: The names of the labels.
@@ -50,30 +50,30 @@ class Archive:
         """The archive without some of its images.
 
         Raises:
-            DataError: Where an id is not in the archive.
+            DataError: If an id is not in the archive.
         """
         unknown = next((image for image in ids if image not in self.position_of), None)
         if unknown is not None:
             raise DataError(f"{self.root}: there is no image '{unknown}' to leave out.")
         if not ids:
             return self
-        left = [position for position, image in enumerate(self.ids) if image not in ids]
+        remaining = [position for position, image in enumerate(self.ids) if image not in ids]
         return replace(
             self,
-            ids=tuple(self.ids[position] for position in left),
-            paths=tuple(self.paths[position] for position in left),
-            labels=self.labels[left],
+            ids=tuple(self.ids[position] for position in remaining),
+            paths=tuple(self.paths[position] for position in remaining),
+            labels=self.labels[remaining],
             split_sizes=None,
         )
 
     @cached_property
     def position_of(self) -> dict[str, int]:
-        """From ids to positions."""
+        """Positions by id."""
         return {image: position for position, image in enumerate(self.ids)}
 
     @cached_property
     def label_checksum(self) -> str:
-        """A fingerprint of ids, label names and labels: equal tables have equal ones, in any order."""
+        """A checksum of ids, label names and labels, independent of their order."""
         digest = hashlib.sha256()
         order = np.argsort(np.array(self.ids, dtype=object), kind="stable")
         columns = np.argsort(np.array(self.vocabulary.names, dtype=object), kind="stable")
@@ -86,16 +86,16 @@ class Archive:
 
 
 def open_archive(dataset: str, root: str | Path | None, labels: str | Path | None = None) -> Archive:
-    """Read an archive by the name of its dataset; only `scenes` has a folder of its own.
+    """Read an archive by the name of its dataset.
 
     Args:
         dataset: The dataset's name.
-        root: The archive's folder.
-        labels: A label table elsewhere than in the folder.
+        root: The archive's folder; only `scenes` has a default.
+        labels: A label table outside the folder.
 
     Raises:
-        ConfigError: For an unknown dataset, or one without a folder.
-        DataError: Where the folder holds something else, or no images.
+        ConfigError: For an unknown dataset, or a missing `root`.
+        DataError: If the folder is not such an archive, or has no images.
     """
     reader = create_reader(dataset)
     if root is None:
@@ -107,37 +107,37 @@ def open_archive(dataset: str, root: str | Path | None, labels: str | Path | Non
         raise DataError(f"{dataset}: root={root} is not a folder. Expected there: {reader.LAYOUT}.")
     archive = reader.read(root, labels)
     if not len(archive):
-        raise DataError(f"{dataset}: the label table of {root} names no images.")
+        raise DataError(f"{dataset}: the label table of {root} lists no images.")
     return archive
 
 
 def _bytes(name: str) -> bytes:
-    """UTF-8, also of file names that are not (Python reads their bytes as lone surrogates)."""
+    """Encode as UTF-8, including lone surrogates (Python's form of file names that are not UTF-8)."""
     return name.encode("utf-8", "surrogatepass")
 
 
 def image_files(folder: Path, suffixes: frozenset[str]) -> list[Path]:
-    """Files of these endings below a folder, in order; links are followed, hidden files left out."""
-    found, seen = [], set()
+    """Files with these suffixes below a folder, sorted; follows links, skips hidden files."""
+    files, visited = [], set()
     for parent, folders, names in os.walk(folder, followlinks=True):
-        if (real := Path(parent).resolve()) in seen:
-            folders.clear()  # a link to a folder that is read already, perhaps to one above
+        if (real := Path(parent).resolve()) in visited:
+            folders.clear()  # a link to a folder already visited, perhaps to a parent
             continue
-        seen.add(real)
+        visited.add(real)
         paths = (Path(parent, name) for name in names if not name.startswith("."))
-        found += [path for path in paths if path.suffix.lower() in suffixes and path.is_file()]
-    return sorted(found)
+        files += [path for path in paths if path.suffix.lower() in suffixes and path.is_file()]
+    return sorted(files)
 
 
-def images_below(folder: Path, suffixes: frozenset[str]) -> dict[str, Path]:
-    """Image files anywhere below a folder, by their name without its ending.
+def images_by_stem(folder: Path, suffixes: frozenset[str]) -> dict[str, Path]:
+    """Image files anywhere below a folder, by file name without suffix.
 
     Raises:
-        DataError: Where two files have the same name: an image must be one file.
+        DataError: If two files have the same name.
     """
-    found: dict[str, Path] = {}
+    paths: dict[str, Path] = {}
     for path in image_files(folder, suffixes):
-        if path.stem in found:
-            raise DataError(f"{path} and {found[path.stem]} are both named '{path.stem}'. Keep one.")
-        found[path.stem] = path
-    return found
+        if path.stem in paths:
+            raise DataError(f"{path} and {paths[path.stem]} are both named '{path.stem}'. Keep one.")
+        paths[path.stem] = path
+    return paths

@@ -1,4 +1,4 @@
-"""Augmentation of whole batches: crop, flips, rotation and colour in one resampling."""
+"""Augmentation of whole batches: crop, flips and rotation in one resampling, then colour jitter."""
 
 import hashlib
 import math
@@ -26,7 +26,7 @@ class Augmentation:
 
     Attributes:
         size: Side of the result.
-        scale: Smallest and largest share of the area that a crop keeps.
+        scale: Smallest and largest area of a crop, as a fraction of the image.
         ratio: Largest ratio of a crop's sides.
         rotation: Largest angle, in degrees.
         jitter: Largest relative change of brightness, contrast and (of RGB images) saturation.
@@ -53,16 +53,16 @@ class Augmentation:
         check_fraction("jitter", self.jitter)
 
     def __call__(self, images: Tensor, ids: Sequence[str], *, seed: int, epoch: int, view: int = 0) -> Tensor:
-        """Augment a batch; what happens to an image depends on (seed, epoch, id, view) alone.
+        """Augment a batch; the augmentation of an image depends only on (seed, epoch, id, view).
 
-        A second copy of an image in the batch comes out different.
+        Several copies of an image in one batch are augmented differently.
 
         Args:
-            images: Square images in their source's dtype, on the device that is to augment them. (B, C, S, S)
+            images: Square images in their source's dtype; augmented on their device. (B, C, S, S)
             ids: The id of each image.
-            seed: Fixes everything.
+            seed: Seed of all random numbers.
             epoch: The epoch.
-            view: Number of the view, where several are made of each image.
+            view: Number of the view, if there are several per image.
 
         Returns:
             Floats, 0..1 for images of unsigned integers. (B, C, size, size)
@@ -71,14 +71,14 @@ class Augmentation:
         if not len(ids):
             return torch.empty(0, images.shape[1], self.size, self.size, device=images.device)
         u = torch.from_numpy(uniform_draws(ids, seed, epoch, view))  # (B, 10), few and in double: on the CPU
-        grid = sampling_grid(self.placements(u).float().to(images.device), self.size)
+        grid = sampling_grid(self.affine_matrices(u).float().to(images.device), self.size)
         cropped = grid_sample(unit_range(images), grid, padding_mode="reflection", align_corners=False)
-        jittered = self.jittered(cropped, self.factors(u).float().to(images.device))
+        jittered = self.apply_jitter(cropped, self.jitter_factors(u).float().to(images.device))
         unsigned = images.dtype in (torch.uint8, torch.uint16)
         return jittered.clamp_(0, 1) if unsigned else jittered
 
-    def placements(self, u: Tensor) -> Tensor:
-        """From the result's coordinates to the image's: rotation, flips, crop. (B, 2, 3)"""
+    def affine_matrices(self, u: Tensor) -> Tensor:
+        """Affine maps from output to input coordinates: rotation, flips, crop. (B, 2, 3)"""
         area = self.scale[0] + (self.scale[1] - self.scale[0]) * u[:, 0]
         shape = torch.exp(math.log(self.ratio) * (2 * u[:, 1] - 1))
         width, height = (area * shape).sqrt().clamp_max(1), (area / shape).sqrt().clamp_max(1)
@@ -96,12 +96,12 @@ class Augmentation:
         ]
         return torch.stack(rows, 1).view(-1, 2, 3)
 
-    def factors(self, u: Tensor) -> Tensor:
-        """Of brightness, contrast and saturation. (B, 3)"""
+    def jitter_factors(self, u: Tensor) -> Tensor:
+        """Factors of brightness, contrast and saturation. (B, 3)"""
         return 1 + self.jitter * (2 * u[:, 7:10] - 1)
 
-    def jittered(self, images: Tensor, factors: Tensor) -> Tensor:
-        """Brightness, then contrast around the mean, then saturation where there are colours."""
+    def apply_jitter(self, images: Tensor, factors: Tensor) -> Tensor:
+        """Change brightness, then contrast around the mean, then the saturation of RGB images, in place."""
         brightness, contrast, saturation = factors.T[:, :, None, None, None]
         images = images.mul_(brightness)
         mean = image_means(images)
@@ -113,20 +113,20 @@ class Augmentation:
         return images.sub_(grey).mul_(saturation).add_(grey)
 
 
-# Sums below are written out and not left to matrix products or to one large reduction, whose order of
-# adding depends on the shape of the batch and on the number of threads: an image comes out the same in any.
+# Sums below are written out: the order of summation in a matrix product or one large reduction depends on
+# the shape of the batch and the number of threads, and results must not.
 
 
-def sampling_grid(placements: Tensor, size: int) -> Tensor:
-    """Where each pixel of the results lies in its image. (B, 2, 3) -> (B, size, size, 2)
+def sampling_grid(affine_matrices: Tensor, size: int) -> Tensor:
+    """Input coordinates of each output pixel, for `grid_sample`. (B, 2, 3) -> (B, size, size, 2)
 
     >>> sampling_grid(torch.tensor([[[1.0, 0, 0], [0, 1, 0]]]), 2)[0, :, :, 0]
     tensor([[-0.5000,  0.5000],
             [-0.5000,  0.5000]])
     """
-    x = ((2 * torch.arange(size, device=placements.device) + 1) / size - 1)[None, None, :, None]
+    x = ((2 * torch.arange(size, device=affine_matrices.device) + 1) / size - 1)[None, None, :, None]
     y = x.transpose(1, 2)
-    by_x, by_y, shift = (placements[:, None, None, :, k] for k in range(3))  # (B, 1, 1, 2)
+    by_x, by_y, shift = (affine_matrices[:, None, None, :, k] for k in range(3))  # (B, 1, 1, 2)
     return (x * by_x + shift) + y * by_y
 
 
@@ -144,7 +144,7 @@ def _check_batch(images: Tensor, ids: Sequence[str]) -> None:
 
 
 def uniform_draws(ids: Sequence[str], seed: int, epoch: int, view: int) -> np.ndarray:
-    """Ten numbers in 0..1 for each image, from its id and the copies of it that stand before it. (B, 10)
+    """Ten numbers in 0..1 per image, from its id and the number of its copies before it. (B, 10)
 
     >>> draws = uniform_draws(["a", "b", "a"], seed=0, epoch=0, view=0)
     >>> bool((draws[0] == uniform_draws(["a"], 0, 0, 0)[0]).all()), bool((draws[0] == draws[2]).any())

@@ -14,13 +14,13 @@ from marcir.checks import check_bool, check_int
 from marcir.data.archive import Archive
 from marcir.data.image_cache import checksum_of_files, load_packed, open_pack
 from marcir.data.images import read_image
-from marcir.data.reading import read_batches
+from marcir.data.prefetch import read_batches
 from marcir.data.resize import to_square
-from marcir.data.validation import OnBroken, check_on_broken, leave_out_broken, needed_form, without_broken
+from marcir.data.validation import OnBroken, check_on_broken, leave_out_broken, require_format, without_broken
 from marcir.errors import DataError
 
 Sample = dict[str, Any]
-_BATCH = 64  # files that are read at a time
+_BATCH = 64  # files per batch
 
 
 class ArchiveDataset(Dataset[Sample]):
@@ -31,8 +31,8 @@ class ArchiveDataset(Dataset[Sample]):
     >>> loader = torch.utils.data.DataLoader(dataset, batch_size=64, num_workers=4)  # doctest: +SKIP
 
     Attributes:
-        archive: The images that are served: without the broken ones, where they are skipped.
-        broken: What is wrong with the images that are left out, by id.
+        archive: The images of the dataset, without skipped broken ones.
+        broken: What is wrong with skipped images, by id.
         size: Side of the images, S.
         bands: Number of bands, C.
         dtype: Type of the pixels.
@@ -46,11 +46,11 @@ class ArchiveDataset(Dataset[Sample]):
 
     @property
     def checksum(self) -> str:
-        """Of the contents of all image files of the archive, the broken ones among them."""
+        """Checksum of all image files of the archive, including broken ones."""
         raise NotImplementedError
 
     def batch(self, positions: Sequence[int]) -> Tensor:
-        """Images in the source's dtype, on the CPU. (B, C, S, S)"""
+        """Read images in the source's dtype, on the CPU. (B, C, S, S)"""
         raise NotImplementedError
 
     def __len__(self) -> int:
@@ -62,7 +62,7 @@ class ArchiveDataset(Dataset[Sample]):
         return self.__getitems__([position])[0]
 
     def __getitems__(self, positions: Sequence[int]) -> list[Sample]:
-        """Samples of a whole batch, which `DataLoader` asks for at once."""
+        """Samples of a whole batch, fetched at once by `DataLoader`."""
         labels = self.archive.labels[list(positions)]
         names = [self.archive.ids[position] for position in positions]
         return [
@@ -74,13 +74,13 @@ class ArchiveDataset(Dataset[Sample]):
 def open_images(
     archive: Archive, size: int, on_broken: OnBroken = "error", packed: bool = True
 ) -> ArchiveDataset:
-    """The images of an archive; positions are those of the dataset's own `archive`.
+    """Open the images of an archive; positions refer to the dataset's own `archive`.
 
     Args:
-        archive: Which images.
-        size: Their side.
+        archive: The archive.
+        size: Side of the images.
         on_broken: `error` refuses broken images, naming them; `skip` leaves them out.
-        packed: Whether to pack the images into the cache, or read the files for every batch.
+        packed: Pack the images into the cache, instead of reading the files for every batch.
     """
     source = PackedImages if check_bool("packed", packed) else ImageFiles
     return source(archive, size, on_broken)
@@ -90,14 +90,10 @@ class ImageFiles(ArchiveDataset):
     """Images read from their files for every batch (`cache: off`).
 
     Args:
-        archive: Where the files are.
+        archive: The archive.
         size: Side of the images, S.
         on_broken: `error`: a batch with a broken image raises, naming it; `skip` reads all images once
             and leaves the broken ones out of `archive`.
-
-    Attributes:
-        archive: The images that are served.
-        broken: What is wrong with the images that are left out, by id.
     """
 
     def __init__(self, archive: Archive, size: int, on_broken: OnBroken = "error") -> None:
@@ -105,11 +101,11 @@ class ImageFiles(ArchiveDataset):
         self._all, self.archive, self.broken = archive, archive, dict[str, str]()
         if check_on_broken(on_broken) == "skip":
             self.archive, self.broken = leave_out_broken(archive, "skip")
-        self.form = needed_form(self.archive)
-        self.bands, self.dtype = self.form.bands, self.form.dtype
+        self.pixel_format = require_format(self.archive)
+        self.bands, self.dtype = self.pixel_format.bands, self.pixel_format.dtype
 
     def batch(self, positions: Sequence[int]) -> Tensor:
-        """Images in the source's dtype. (B, C, S, S)"""
+        """Read images in the source's dtype. (B, C, S, S)"""
         images = np.empty((len(positions), self.size, self.size, self.bands), self.dtype)
         read = chain.from_iterable(read_batches(positions, self.image, _BATCH))
         for image, pixels in zip(images, read, strict=True):
@@ -118,30 +114,28 @@ class ImageFiles(ArchiveDataset):
 
     @cached_property
     def checksum(self) -> str:
-        """Of the contents of all image files; reads all of them."""
+        """Checksum of all image files; reads all of them."""
         return checksum_of_files(self._all)
 
     def image(self, position: int) -> np.ndarray:
-        """One image at the source's size. (S, S, C)"""
+        """Read and resize one image. (S, S, C)"""
         path = self.archive.paths[position]
-        return to_square(self.form.fit(read_image(path), path), self.size)
+        return to_square(self.pixel_format.fit(read_image(path), path), self.size)
 
 
 class PackedImages(ArchiveDataset):
-    """All images of an archive in one memory-mapped file in the cache, made once.
+    """All images of an archive in one memory-mapped file in the cache.
 
-    The file is made again when an image changes; it is written beside and renamed, and of two processes
-    that start at once one packs while the other waits. Nothing is written into the archive's folder.
+    The file is rebuilt when an image changes. It is written atomically, by one process at a time. Nothing
+    is written into the archive's folder.
 
     Args:
-        archive: What to pack.
+        archive: The archive.
         size: Side of the packed images, S; 1.25 times the training size leaves room for crops.
         on_broken: `error` refuses an archive with broken images, naming them; `skip` leaves them out of
             `archive`.
 
     Attributes:
-        archive: The images that are served.
-        broken: What is wrong with the images that are left out, by id.
         path: The file in the cache.
     """
 
@@ -153,22 +147,22 @@ class PackedImages(ArchiveDataset):
         self.path, pack, self._images = open_pack(archive, self.size)
         self.broken, self._checksum = pack.broken, pack.checksum
         self.archive = without_broken(archive, self.broken, on_broken)
-        # Where the images stand in the file: broken ones have places there that nobody may see.
+        # Rows of the images in the file, which has unused rows for broken images.
         self._rows = np.array([k for k, image in enumerate(archive.ids) if image not in self.broken])
         self.bands, self.dtype = self._images.shape[3], self._images.dtype
 
     def batch(self, positions: Sequence[int]) -> Tensor:
-        """Images in the source's dtype. (B, C, S, S)"""
+        """Read images in the source's dtype. (B, C, S, S)"""
         rows = self._rows[np.asarray(positions, dtype=np.int64)]
         return torch.from_numpy(self._images[rows]).permute(0, 3, 1, 2)
 
     @property
     def checksum(self) -> str:
-        """Of the contents of all image files."""
+        """Checksum of all image files."""
         return self._checksum
 
     def __getstate__(self) -> dict[str, Any]:
-        # Another process maps the file itself, instead of being sent all images.
+        # A worker process maps the file itself instead of receiving all images.
         return {name: value for name, value in vars(self).items() if name != "_images"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -176,4 +170,4 @@ class PackedImages(ArchiveDataset):
         try:
             self._images = load_packed(self.path)
         except (OSError, ValueError) as error:
-            raise DataError(f"{self.path}: the packed images are gone ({error}). Start again.") from error
+            raise DataError(f"{self.path}: the packed images were removed ({error}). Start again.") from error

@@ -1,11 +1,11 @@
-"""All images of an archive in one memory-mapped file in the cache, with notes on what they were made from.
+"""Image cache: all images of an archive in one memory-mapped file, with metadata.
 
-    packed/<archive>-<size>-<key>.json              which file, from which sources, which images are broken
+    packed/<archive>-<size>-<key>.json              metadata: file name, fingerprints, broken images
     packed/<archive>-<size>-<key>-<random>.npy      the images, (N, S, S, C)
 
-The notes name the file, so that images and notes always belong together. They hold two marks of the
-sources: one of sizes, times and inodes, looked at on every start, and a checksum of the contents, which is
-computed again only where the first differs.
+The metadata name the image file, so both always match. They hold a fingerprint of the sources' sizes, times
+and inodes, which is checked on every start, and a checksum of their contents, which is computed again only if
+the fingerprint differs.
 """
 
 import errno
@@ -22,7 +22,7 @@ import numpy as np
 from marcir.data.archive import Archive
 from marcir.data.images import decode_image, read_content
 from marcir.data.resize import to_square
-from marcir.data.validation import for_all, needed_form, refuse_broken
+from marcir.data.validation import map_images, raise_if_broken, require_format
 from marcir.errors import BrokenImageError, ConfigError, needs
 from marcir.files import atomic_write, cache_outside, fingerprint, mark_used, reason, remove_unused
 from marcir.schema import load, record, save
@@ -30,19 +30,19 @@ from marcir.schema import load, record, save
 with needs("train"):
     from filelock import FileLock
 
-# Part of the key: a cache of another way of packing is not read.
+# Part of the key: raise it when packing changes, so that old caches are not read.
 _VERSION = 3
 
 
 @record()
 class Pack:
-    """Notes on a packed archive.
+    """Metadata of a packed archive.
 
     Attributes:
-        file: Name of the file with the images.
-        status: Mark of the sources' sizes, times and inodes.
-        checksum: Of the sources' contents.
-        broken: What is wrong with images that could not be packed, by id; their places are black.
+        file: Name of the image file.
+        status: Fingerprint of the sources' sizes, times and inodes.
+        checksum: Checksum of the sources' contents.
+        broken: What is wrong with images that could not be packed, by id; their rows are zero.
     """
 
     file: str
@@ -52,48 +52,48 @@ class Pack:
 
 
 def open_pack(archive: Archive, size: int) -> tuple[Path, Pack, np.ndarray]:
-    """The packed archive, made (again) where it must be: its file, its notes, its images. (N, S, S, C)"""
-    notes = cache_outside(archive.root) / "packed" / f"{archive.name}-{size}-{_key(archive, size)}.json"
+    """Open a packed archive, building it if needed: its file, metadata and images. (N, S, S, C)"""
+    metadata = cache_outside(archive.root) / "packed" / f"{archive.name}-{size}-{_key(archive, size)}.json"
     status = fingerprint(archive.paths)
-    found = _opened(notes)
-    if found is None or found[0].status != status:
-        with _locked(notes):
-            pack = _renewed(notes, archive, size, status)
-            found = pack, load_packed(notes.with_name(pack.file))
-            _sweep(notes, pack)
-    pack, images = found
-    path = notes.with_name(pack.file)
-    mark_used(notes, path)
+    cached = _try_open(metadata)
+    if cached is None or cached[0].status != status:
+        with _locked(metadata):
+            pack = _update(metadata, archive, size, status)
+            cached = pack, load_packed(metadata.with_name(pack.file))
+            _remove_stale(metadata, pack)
+    pack, images = cached
+    path = metadata.with_name(pack.file)
+    mark_used(metadata, path)
     return path, pack, images
 
 
 def load_packed(path: Path) -> np.ndarray:
-    """The images of a packed archive, memory-mapped. (N, S, S, C)"""
+    """Memory-map the images of a packed archive. (N, S, S, C)"""
     images: np.ndarray = np.load(path, mmap_mode="r")
     return images
 
 
-def _renewed(notes: Path, archive: Archive, size: int, status: str) -> Pack:
-    """The pack, once it is our turn: another process may have made it, or only times may have changed."""
-    found = _opened(notes)
-    pack = found[0] if found else None
+def _update(metadata: Path, archive: Archive, size: int, status: str) -> Pack:
+    """Bring the pack up to date; another process may have done so, or only file times have changed."""
+    cached = _try_open(metadata)
+    pack = cached[0] if cached else None
     if pack is not None and pack.status == status:
         return pack
     if pack is None or pack.checksum != checksum_of_files(archive):
-        pack = _packed(notes, archive, size, status)
+        pack = _build(metadata, archive, size, status)
     pack = replace(pack, status=status)
-    save(notes, pack)
+    save(metadata, pack)
     return pack
 
 
-def _packed(notes: Path, archive: Archive, size: int, status: str) -> Pack:
+def _build(metadata: Path, archive: Archive, size: int, status: str) -> Pack:
     """Read, resize and write all images."""
-    form = needed_form(archive)
+    pixel_format = require_format(archive)
     broken: dict[str, str] = {}
-    file = notes.with_name(f"{notes.stem}-{secrets.token_hex(4)}.npy")
+    file = metadata.with_name(f"{metadata.stem}-{secrets.token_hex(4)}.npy")
     with atomic_write(file) as temporary:
         images = np.lib.format.open_memmap(
-            temporary, "w+", form.dtype, (len(archive), size, size, form.bands)
+            temporary, "w+", pixel_format.dtype, (len(archive), size, size, pixel_format.bands)
         )
         _reserve(temporary)
 
@@ -102,30 +102,30 @@ def _packed(notes: Path, archive: Archive, size: int, status: str) -> Pack:
             try:
                 content = read_content(path)
                 digest = hashlib.sha256(content).digest()
-                images[position] = to_square(form.fit(decode_image(content, path), path), size)
+                images[position] = to_square(pixel_format.fit(decode_image(content, path), path), size)
             except BrokenImageError as error:
                 broken[archive.ids[position]] = str(error)
             return digest
 
-        checksum = _joined(for_all(archive, pack, "packing images"))
+        checksum = _joined(map_images(archive, pack, "packing images"))
         if len(broken) == len(archive):
-            refuse_broken(broken)
+            raise_if_broken(broken)
         images.flush()
     return Pack(file.name, status, checksum, broken)
 
 
-def _opened(notes: Path) -> tuple[Pack, np.ndarray] | None:
-    """The notes and the images, if both can be read."""
+def _try_open(metadata: Path) -> tuple[Pack, np.ndarray] | None:
+    """The metadata and the images; None if either cannot be read."""
     try:
-        pack = load(Pack, notes, "notes on a packed archive")
-        images = load_packed(notes.with_name(pack.file))
+        pack = load(Pack, metadata, "the metadata of a packed archive")
+        images = load_packed(metadata.with_name(pack.file))
     except (OSError, ValueError, EOFError):
         return None
     return (pack, images) if images.ndim == 4 else None
 
 
 def checksum_of_files(archive: Archive) -> str:
-    """Of the contents of all image files, in the order of the archive; reads all of them."""
+    """Checksum of all image files, in the order of the archive; reads all of them."""
 
     def digest(position: int) -> bytes:
         try:
@@ -133,7 +133,7 @@ def checksum_of_files(archive: Archive) -> str:
         except BrokenImageError:
             return b""
 
-    return _joined(for_all(archive, digest, "comparing images"))
+    return _joined(map_images(archive, digest, "comparing images"))
 
 
 def _joined(digests: list[bytes]) -> str:
@@ -141,7 +141,7 @@ def _joined(digests: list[bytes]) -> str:
 
 
 def _key(archive: Archive, size: int) -> str:
-    """Which images are packed, in which order; not what is in them."""
+    """A hash of the ids and paths of the images, not of their content."""
     digest = hashlib.sha256(f"{_VERSION} {size}".encode())
     for image, path in zip(archive.ids, archive.paths, strict=True):
         name = image.encode("utf-8", "surrogatepass")
@@ -150,7 +150,7 @@ def _key(archive: Archive, size: int) -> str:
 
 
 def _reserve(path: Path) -> None:
-    """Take the whole file's room now: a disk that fills up under a memory map kills the process."""
+    """Allocate the whole file now: a full disk under a memory map would kill the process."""
     if hasattr(os, "posix_fallocate"):
         with path.open("r+b") as file:
             try:
@@ -161,15 +161,15 @@ def _reserve(path: Path) -> None:
 
 
 @contextmanager
-def _locked(notes: Path) -> Iterator[None]:
-    """One process at a time."""
-    lock = FileLock(notes.with_suffix(".lock"))
+def _locked(metadata: Path) -> Iterator[None]:
+    """Let only one process build the pack."""
+    lock = FileLock(metadata.with_suffix(".lock"))
     try:
-        notes.parent.mkdir(parents=True, exist_ok=True)
+        metadata.parent.mkdir(parents=True, exist_ok=True)
         lock.acquire()
     except OSError as error:
         raise ConfigError(
-            f"{notes.parent}: cannot be written ({reason(error)}). Set MARCIR_CACHE to a folder that can."
+            f"{metadata.parent}: cannot be written ({reason(error)}). Set MARCIR_CACHE to a writable folder."
         ) from error
     try:
         yield
@@ -177,12 +177,12 @@ def _locked(notes: Path) -> Iterator[None]:
         lock.release()
 
 
-def _sweep(notes: Path, pack: Pack) -> None:
-    """Remove older images of this archive, what killed processes left of them, and what nobody has used."""
-    for path in notes.parent.iterdir():
-        left = path.name.startswith(f".{notes.stem}")
-        older = path.name.startswith(notes.stem) and path.suffix == ".npy" and path.name != pack.file
-        if left or older:
+def _remove_stale(metadata: Path, pack: Pack) -> None:
+    """Remove outdated and temporary files of this archive, and all packs unused for 30 days."""
+    for path in metadata.parent.iterdir():
+        temporary = path.name.startswith(f".{metadata.stem}")
+        outdated = path.name.startswith(metadata.stem) and path.suffix == ".npy" and path.name != pack.file
+        if temporary or outdated:
             with suppress(OSError):
                 path.unlink()
-    remove_unused(notes.parent)
+    remove_unused(metadata.parent)

@@ -1,4 +1,4 @@
-"""Image files to arrays: any size, any number of bands, the source's own dtype."""
+"""Read image files as arrays: any size, any number of bands, in the source's dtype."""
 
 import io
 from collections import Counter
@@ -9,18 +9,18 @@ from typing import BinaryIO
 
 import numpy as np
 
-from marcir.data.decoding import MAX_BYTES, named
-from marcir.data.pictures import picture_form, read_picture
+from marcir.data.decode.limits import MAX_BYTES, wrap_decode_errors
+from marcir.data.decode.pillow import decode_with_pillow, pillow_format
 from marcir.errors import BrokenImageError
 
 SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp", ".tif", ".tiff"})
 _TIFF_STARTS = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
-_KEPT_DTYPES = (np.uint8, np.uint16, np.int16, np.float32)
+_DTYPES = (np.uint8, np.uint16, np.int16, np.float32)
 
 
 @dataclass(frozen=True)
-class Form:
-    """What all images of an archive have in common.
+class PixelFormat:
+    """The number of bands and the dtype that all images of an archive share.
 
     Attributes:
         bands: Number of bands.
@@ -31,9 +31,9 @@ class Form:
     dtype: np.dtype
 
     def fit(self, image: np.ndarray, path: str | Path) -> np.ndarray:
-        """The image in this form: a single band is repeated, nothing else is guessed.
+        """Convert an image to this format: only a single band is repeated, all else is an error.
 
-        >>> Form(3, np.dtype("u1")).fit(np.zeros((2, 2, 1), "u1"), "a.png").shape
+        >>> PixelFormat(3, np.dtype("u1")).fit(np.zeros((2, 2, 1), "u1"), "a.png").shape
         (2, 2, 3)
         """
         if image.dtype != self.dtype:
@@ -45,31 +45,31 @@ class Form:
         raise BrokenImageError(f"{path}: the image has {image.shape[2]} bands, the archive has {self.bands}.")
 
 
-def common_form(forms: Iterable[Form]) -> Form | None:
-    """The form into which most images fit: the commonest dtype, and of its colour images the commonest bands.
+def most_common_format(formats: Iterable[PixelFormat]) -> PixelFormat | None:
+    """The most common dtype, and the most common number of bands of its images with several bands.
 
-    >>> grey, colour = Form(1, np.dtype("u1")), Form(3, np.dtype("u1"))
-    >>> common_form([grey, grey, colour]) == colour
+    >>> grey, colour = PixelFormat(1, np.dtype("u1")), PixelFormat(3, np.dtype("u1"))
+    >>> most_common_format([grey, grey, colour]) == colour
     True
     """
-    counts = Counter((form.dtype.str, form.bands) for form in forms)
+    counts = Counter((each.dtype.str, each.bands) for each in formats)
     if not counts:
         return None
     dtypes: Counter[str] = Counter()
     for (dtype, _), count in counts.items():
         dtypes[dtype] += count
     commonest = max(dtypes, key=lambda dtype: (dtypes[dtype], dtype))
-    # One band fits into any number of them, so grey images have no say.
+    # Grey images fit any number of bands, so they do not count.
     bands = max((bands > 1, counts[dtype, bands], bands) for dtype, bands in counts if dtype == commonest)[2]
-    return Form(bands, np.dtype(commonest))
+    return PixelFormat(bands, np.dtype(commonest))
 
 
 def read_image(path: str | Path) -> np.ndarray:
     """Read an image with all its bands. (H, W, C), uint8, uint16, int16 or float32
 
-    The content decides what a file is, not its name. Grey images have one band, palettes become RGB,
-    transparency is dropped; all other bands, 16 bits and floats survive. Pixels without a value (NaN,
-    infinite, GDAL's nodata among floats) become 0.
+    The content of a file determines its type, not its name. Grey images have one band, palettes become RGB,
+    transparency is dropped; all other bands, 16 bits and floats are kept. Invalid pixels (NaN, infinite,
+    GDAL's nodata of float images) become 0.
 
     Raises:
         BrokenImageError: Names the file and what is wrong with it.
@@ -77,25 +77,25 @@ def read_image(path: str | Path) -> np.ndarray:
     return decode_image(read_content(path), path)
 
 
-def read_form(path: str | Path) -> Form:
-    """The form that an image will have, from its header.
+def read_pixel_format(path: str | Path) -> PixelFormat:
+    """Read the pixel format of an image from its header.
 
     Raises:
         BrokenImageError: Names the file and what is wrong with it.
     """
-    with named(path), Path(path).open("rb") as file:
+    with wrap_decode_errors(path), Path(path).open("rb") as file:
         if _is_tiff(file):
-            from marcir.data.tiffs import tiff_form
+            from marcir.data.decode.tiff import tiff_format
 
-            bands, dtype = tiff_form(file)
+            bands, dtype = tiff_format(file)
         else:
-            bands, dtype = picture_form(file)
-        return Form(bands, _plain_dtype(dtype))
+            bands, dtype = pillow_format(file)
+        return PixelFormat(bands, _decoded_dtype(dtype))
 
 
 def read_content(path: str | Path) -> bytes:
-    """The bytes of an image file, if there are any and not too many."""
-    with named(path):
+    """Read the bytes of an image file; refuse an empty and a too large one."""
+    with wrap_decode_errors(path):
         size = Path(path).stat().st_size
         if not size:
             raise BrokenImageError("the file is empty.")
@@ -105,18 +105,18 @@ def read_content(path: str | Path) -> bytes:
 
 
 def decode_image(content: bytes, path: str | Path) -> np.ndarray:
-    """The image in these bytes, as `read_image` returns it; the path is for errors. (H, W, C)"""
-    with named(path):
+    """Decode an image as `read_image` does; the path is for errors. (H, W, C)"""
+    with wrap_decode_errors(path):
         file = io.BytesIO(content)
         if _is_tiff(file):
-            from marcir.data.tiffs import read_tiff
+            from marcir.data.decode.tiff import decode_tiff
 
-            pixels = read_tiff(file)
+            pixels = decode_tiff(file)
         else:
-            pixels = read_picture(file)
+            pixels = decode_with_pillow(file)
         if pixels.ndim != 3 or not pixels.size:
             raise BrokenImageError(f"the image is empty, its shape is {pixels.shape}.")
-        return _plain(pixels)
+        return _convert(pixels)
 
 
 def _is_tiff(file: BinaryIO) -> bool:
@@ -124,24 +124,24 @@ def _is_tiff(file: BinaryIO) -> bool:
     return file.read(4) in _TIFF_STARTS
 
 
-def _plain_dtype(dtype: np.dtype) -> np.dtype:
-    """uint8, uint16, int16 and float32 as they are, other numbers as float32, bits as uint8."""
-    if dtype in _KEPT_DTYPES:
+def _decoded_dtype(dtype: np.dtype) -> np.dtype:
+    """The dtype after decoding: uint8, uint16, int16, float32 unchanged, bits uint8, all else float32."""
+    if dtype in _DTYPES:
         return dtype.newbyteorder("=")
     if dtype.kind not in "biuf":
         raise BrokenImageError(f"pixels of type {dtype} are not numbers.")
     return np.dtype(np.uint8 if dtype.kind == "b" else np.float32)
 
 
-def _plain(pixels: np.ndarray) -> np.ndarray:
-    """Pixels in a plain dtype: bits as 0 and 255, no value as 0."""
-    dtype = _plain_dtype(pixels.dtype)
-    plain: np.ndarray = pixels.astype(dtype, copy=False)
+def _convert(pixels: np.ndarray) -> np.ndarray:
+    """Convert pixels to their decoded dtype: bits to 0 and 255, invalid values to 0."""
+    dtype = _decoded_dtype(pixels.dtype)
+    converted: np.ndarray = pixels.astype(dtype, copy=False)
     if pixels.dtype.kind == "b":
-        return plain * np.uint8(255)
+        return converted * np.uint8(255)
     if dtype.kind != "f":
-        return plain
-    valid = np.isfinite(plain)
+        return converted
+    valid = np.isfinite(converted)
     if not valid.any():
-        raise BrokenImageError("no pixel has a value (all are NaN or infinite).")
-    return plain if valid.all() else np.where(valid, plain, np.float32(0))
+        raise BrokenImageError("no valid pixel (all are NaN or infinite).")
+    return converted if valid.all() else np.where(valid, converted, np.float32(0))

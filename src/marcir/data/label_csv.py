@@ -1,4 +1,4 @@
-"""Label tables: CSV and tab-separated files, read with the line in every error."""
+"""Read label tables: CSV and tab-separated files; every error names the line."""
 
 import csv
 import io
@@ -11,13 +11,13 @@ from pathlib import Path
 from marcir.errors import DataError, did_you_mean
 
 Line = tuple[int, list[str]]
-_SIGNS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
+_DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 _IMAGE_NAME = re.compile(r"\.(jpe?g|png|webp|tiff?)$", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
 class LabelRow:
-    """One line of a label table: which image, which labels, and where it stands."""
+    """One row of a label table: image, labels and line number."""
 
     image: str
     labels: tuple[str, ...]
@@ -25,32 +25,30 @@ class LabelRow:
 
 
 def path_below(root: Path, path: str) -> str:
-    """A path of a table in one spelling, relative to the folder that its images are in.
+    """Normalise a path of a table, relative to the image folder.
 
     >>> path_below(Path("/data"), "./a//1.png"), path_below(Path("/data"), "/data/a/1.png")
     ('a/1.png', 'a/1.png')
     """
-    plain = posixpath.normpath(path)
-    absolute = root.absolute().as_posix()
-    return plain.removeprefix(f"{absolute}/") if plain.startswith(f"{absolute}/") else plain
+    return posixpath.normpath(path).removeprefix(f"{root.absolute().as_posix()}/")
 
 
 def read_label_table(
     path: str | Path, delimiter: str = ",", spellings: Mapping[str, str] | None = None
 ) -> tuple[list[LabelRow], tuple[str, ...]]:
-    """Read a label table in either form.
+    """Read a label table in either of two forms.
 
-    A 0/1 matrix has one column a label (`path,building,road`); a list has the column `labels`, with `;`
+    A 0/1 matrix has one column per label (`path,building,road`); a list has the column `labels`, with `;`
     between names (`path,labels`). A byte-order mark, CRLF and blank lines are accepted.
 
     Args:
         path: The table.
-        delimiter: What separates its columns.
-        spellings: From every accepted spelling, in lower case, to the one name of a known label. Other
-            labels are refused then, and so is a matrix that lacks a label's column or has two of them.
+        delimiter: The column delimiter.
+        spellings: Maps every accepted spelling, in lower case, to the name of a known label. If given, other
+            labels are refused, and so is a matrix with a missing or duplicate column.
 
     Returns:
-        The rows, and the label names: the header's for a matrix, sorted for a list.
+        The rows, and the label names: those of the header for a matrix, sorted for a list.
 
     Raises:
         DataError: Names the file and the line.
@@ -65,7 +63,7 @@ def read_label_table(
     for line, cells in body:
         where = f"{path} line {line}"
         if len(cells) != len(header):
-            raise DataError(_wrong_number(where, header, cells, delimiter))
+            raise DataError(_column_count_error(where, header, cells, delimiter))
         labels = _list_cell(where, cells[1], spellings) if is_list else _matrix_cells(where, names, cells)
         rows.append(LabelRow(cells[0].strip(), labels, line))
     _check_images(path, rows)
@@ -75,7 +73,7 @@ def read_label_table(
 
 
 def _read_lines(path: Path, delimiter: str) -> list[Line]:
-    """The cells of every line that is not blank, with its number as an editor counts it."""
+    """The cells of every line that is not blank, with its line number."""
     reader = csv.reader(io.StringIO(_read_text(path), newline=""), delimiter=delimiter)
     lines: list[Line] = []
     begin = 1
@@ -83,7 +81,7 @@ def _read_lines(path: Path, delimiter: str) -> list[Line]:
         for cells in reader:
             if any("\n" in cell or "\r" in cell for cell in cells):
                 raise DataError(
-                    f"{path} line {begin}: a cell goes on in the next line. Close its quotation mark."
+                    f"{path} line {begin}: a cell continues on the next line. Close its quotation mark."
                 )
             if any(cell.strip() for cell in cells):
                 lines.append((begin, cells))
@@ -91,7 +89,7 @@ def _read_lines(path: Path, delimiter: str) -> list[Line]:
     except csv.Error as error:
         raise DataError(f"{path} line {begin}: {error}. Is a quotation mark not closed?") from error
     if not lines:
-        raise DataError(f"{path}: the file is empty. It needs a header and one line an image.")
+        raise DataError(f"{path}: the file is empty. It needs a header and one line per image.")
     return lines
 
 
@@ -102,24 +100,24 @@ def _read_text(path: Path) -> str:
         raise DataError(f"{path}: there is no such label table.") from None
     except OSError as error:
         raise DataError(f"{path}: cannot be read: {error.strerror}.") from error
-    zero = content.find(b"\0")
+    invalid = content.find(b"\0")
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        zero = error.start
+        invalid = error.start
     else:
-        if zero < 0:
+        if invalid < 0:
             return text
-    line = content.count(b"\n", 0, zero) + 1
+    line = content.count(b"\n", 0, invalid) + 1
     raise DataError(f"{path} line {line}: not UTF-8. Save the table as UTF-8.")
 
 
 def _check_header(where: str, header: list[str], delimiter: str) -> None:
     if len(header) < 2:
-        other = _other_sign(header[0], delimiter)
+        other = _other_delimiter(header[0], delimiter)
         raise DataError(
             f"{where}: found one column{f', separated by {other}?' if other else '.'} "
-            f"Columns are separated by {_SIGNS[delimiter]}: an image and its labels."
+            f"Columns are separated by {_DELIMITERS[delimiter]}: an image and its labels."
         )
     if _IMAGE_NAME.search(header[0]) or set(header[1:]) <= {"0", "1"}:
         raise DataError(
@@ -134,27 +132,27 @@ def _check_header(where: str, header: list[str], delimiter: str) -> None:
     for position, name in enumerate(header[1:], 2):
         if not name:
             raise DataError(f"{where}: column {position} has no label name.")
-    double = next((name for name in header[1:] if header[1:].count(name) > 1), None)
-    if double is not None:
-        raise DataError(f"{where}: duplicate label '{double}'.")
+    duplicate = next((name for name in header[1:] if header[1:].count(name) > 1), None)
+    if duplicate is not None:
+        raise DataError(f"{where}: duplicate label '{duplicate}'.")
 
 
 def _is_list(header: list[str]) -> bool:
     return [name.lower() for name in header[1:]] == ["labels"]
 
 
-def _other_sign(text: str, delimiter: str) -> str | None:
-    """The name of a sign that may separate the columns instead."""
-    return next((name for sign, name in _SIGNS.items() if sign != delimiter and sign in text), None)
+def _other_delimiter(text: str, delimiter: str) -> str | None:
+    """The name of another delimiter that occurs in the text."""
+    return next((name for sign, name in _DELIMITERS.items() if sign != delimiter and sign in text), None)
 
 
-def _wrong_number(where: str, header: list[str], cells: list[str], delimiter: str) -> str:
+def _column_count_error(where: str, header: list[str], cells: list[str], delimiter: str) -> str:
     text = f"{where}: expected {len(header)} columns as in the header, found {len(cells)}"
-    if len(cells) == 1 and (other := _other_sign(cells[0], delimiter)):
-        return f"{text}, separated by {other}? Columns are separated by {_SIGNS[delimiter]}."
+    if len(cells) == 1 and (other := _other_delimiter(cells[0], delimiter)):
+        return f"{text}, separated by {other}? Columns are separated by {_DELIMITERS[delimiter]}."
     if _is_list(header) and len(cells) > 2:
         return f"{text}. Separate labels by semicolons: {';'.join(cell.strip() for cell in cells[1:3])}"
-    return f"{text}. Give every line as many."
+    return f"{text}. Use the same number in every line."
 
 
 def _columns(where: str, names: list[str], spellings: Mapping[str, str] | None) -> list[str]:
@@ -193,8 +191,8 @@ def _matrix_cells(where: str, names: list[str], cells: list[str]) -> tuple[str, 
         cell = cells[position].strip()
         if _IMAGE_NAME.search(cell):
             raise DataError(
-                f"{where}: '{cell}' stands in column {position + 1}, '{name}'. The first column holds the "
-                "images: remove what is before it."
+                f"{where}: found the image '{cell}' in column {position + 1}, '{name}'. Images must be in "
+                "the first column: remove the columns before it."
             )
         if cell not in ("0", "1"):
             listed = ", or name the column `labels` to list names." if len(names) == 1 else "."
@@ -211,6 +209,7 @@ def _check_images(path: Path, rows: list[LabelRow]) -> None:
             raise DataError(f"{path} line {row.line}: the image's name is missing.")
         if row.image in first:
             raise DataError(
-                f"{path} line {row.line}: '{row.image}' stands here and in line {first[row.image]}. Keep one."
+                f"{path} line {row.line}: duplicate image '{row.image}', also in line {first[row.image]}. "
+                "Keep one."
             )
         first[row.image] = row.line

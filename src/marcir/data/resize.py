@@ -1,4 +1,4 @@
-"""Images as square tensors of one size."""
+"""Resize images to squares of one size."""
 
 import numpy as np
 import torch
@@ -8,7 +8,7 @@ _LARGEST = {torch.uint8: 255, torch.uint16: 65535}
 
 
 def packed_size(size: int) -> int:
-    """Side of stored images for a network that sees `size`: crops are taken from a quarter more.
+    """Side of stored images: 1.25 times the network's input size, to leave room for crops.
 
     >>> packed_size(224)
     280
@@ -17,7 +17,7 @@ def packed_size(size: int) -> int:
 
 
 def to_square(image: np.ndarray, size: int) -> np.ndarray:
-    """Resize an image to a square, smoothed where it shrinks; keeps dtype and bands. (H, W, C) -> (S, S, C)
+    """Resize an image to a square with antialiasing; keeps dtype and bands. (H, W, C) -> (S, S, C)
 
     >>> to_square(np.zeros((4, 6, 3), np.uint8), 2).shape
     (2, 2, 3)
@@ -25,13 +25,13 @@ def to_square(image: np.ndarray, size: int) -> np.ndarray:
     if image.shape[:2] == (size, size):
         return image
     # Bytes are resized as bytes, three times as fast; a copy, because the pixels may be read-only.
-    kept = image if image.dtype == np.uint8 else image.astype(np.float32)
-    pixels = torch.tensor(kept, device="cpu").permute(2, 0, 1)[None]
-    return _as_dtype(_resized(pixels, size)[0].permute(1, 2, 0).numpy(), image.dtype)
+    source = image if image.dtype == np.uint8 else image.astype(np.float32)
+    pixels = torch.tensor(source, device="cpu").permute(2, 0, 1)[None]
+    return _as_dtype(_resize(pixels, size)[0].permute(1, 2, 0).numpy(), image.dtype)
 
 
 def unit_range(images: Tensor) -> Tensor:
-    """Images as floats: unsigned integers scaled to 0..1, everything else as it is.
+    """Convert images to floats: unsigned integers are scaled to 0..1, other values unchanged.
 
     >>> unit_range(torch.tensor([255], dtype=torch.uint8))
     tensor([1.])
@@ -40,18 +40,18 @@ def unit_range(images: Tensor) -> Tensor:
     return images.float() if largest is None else images.float().div_(largest)
 
 
-def prepared(images: Tensor, size: int) -> Tensor:
-    """Square images as an encoder sees them outside training: whole, in unit range. (B, C, size, size)
+def eval_transform(images: Tensor, size: int) -> Tensor:
+    """Resize square images to an encoder's input size, in unit range. (B, C, size, size)
 
-    >>> prepared(torch.full((1, 3, 10, 10), 255, dtype=torch.uint8), 8).shape
+    >>> eval_transform(torch.full((1, 3, 10, 10), 255, dtype=torch.uint8), 8).shape
     torch.Size([1, 3, 8, 8])
     """
     if images.shape[-1] == size:
         return unit_range(images)
-    return _resized(unit_range(images.contiguous()), size)  # band by band is faster
+    return _resize(unit_range(images.contiguous()), size)  # contiguous bands are faster
 
 
-def _resized(images: Tensor, size: int) -> Tensor:
+def _resize(images: Tensor, size: int) -> Tensor:
     return torch.nn.functional.interpolate(images, (size, size), mode="bilinear", antialias=True)
 
 

@@ -1,39 +1,40 @@
-"""Training, validation and test parts of an archive: drawn from a seed, saved, and proven the same."""
+"""Training, validation and test parts of an archive: drawn from a seed, saved, and verified on loading."""
 
 import hashlib
 import json
+from collections.abc import Sequence
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Literal, get_args
 
+import numpy as np
 import torch
 
 from marcir.checks import check_choice, check_seed
 from marcir.data.archive import Archive
-from marcir.data.stratify import iterative_stratification
 from marcir.errors import ConfigError, DataError, did_you_mean
 from marcir.schema import Field, load, record, save
 
 Method = Literal["random", "stratified"]
 PARTS = ("train", "validation", "test")
-# 70/10/20 of archives without a published size.
+# Default shares of the parts.
 SHARES = (0.7, 0.1, 0.2)
 
 
 @record(unknown="ignore")
 class Split:
-    """Which images belong to which part.
+    """The ids of the training, validation and test images.
 
     Attributes:
         dataset: The dataset's name.
-        method: How it was drawn.
-        seed: What it was drawn from.
-        label_checksum: The fingerprint of the label table it was drawn from.
+        method: `random` or `stratified`.
+        seed: Seed of the draw.
+        label_checksum: Checksum of the label table that was split.
         train: Ids of the training images.
         validation: Ids of the validation images.
         test: Ids of the test images.
-        version: Of the file.
+        version: Version of the file format.
     """
 
     dataset: str
@@ -46,11 +47,11 @@ class Split:
     version: Literal[1] = 1
 
     def positions(self, archive: Archive, part: str) -> list[int]:
-        """Where the images of a part stand in the archive.
+        """Positions of a part's images in the archive.
 
         Raises:
             ConfigError: For an unknown part, with the nearest known one.
-            DataError: For an image that the archive does not have.
+            DataError: For an image that is not in the archive.
         """
         images: tuple[str, ...] = getattr(self, check_choice("part", part, PARTS))
         unknown = next((image for image in images if image not in archive.position_of), None)
@@ -59,7 +60,7 @@ class Split:
         return [archive.position_of[image] for image in images]
 
     def __str__(self) -> str:
-        """The sizes of the parts, and a warning where one is empty."""
+        """The sizes of the parts, and a warning if one is empty."""
         sizes = {part: len(getattr(self, part)) for part in PARTS}
         text = " / ".join(str(size) for size in sizes.values())
         text += f" images to train / validate / test, labels {self.label_checksum[:12]}"
@@ -69,23 +70,23 @@ class Split:
 
     @cached_property
     def checksum(self) -> str:
-        """A fingerprint of who belongs where: equal for equal parts of one label table, in any order."""
+        """A checksum of the label table and the parts, independent of their order."""
         parts = [sorted(getattr(self, part)) for part in PARTS]
         return hashlib.sha256(json.dumps([self.label_checksum, *parts]).encode()).hexdigest()
 
     def save(self, path: str | Path) -> None:
-        """Write the split as JSON, whole or not at all."""
+        """Write the split as JSON, atomically."""
         save(path, self, indent=1)
 
     @classmethod
     def load(cls, path: str | Path, archive: Archive) -> "Split":
-        """Read a split and `check` that it is one of this archive."""
+        """Read a split and `check` that it belongs to this archive."""
         split = load(cls, path, "a split", "Make it with: marcir data split")
         split.check(archive, path)
         return split
 
     def check(self, archive: Archive, where: str | Path) -> None:
-        """Refuse another dataset, overlap, unknown images and a label table that changed."""
+        """Refuse another dataset, overlapping parts, unknown images and a changed label table."""
         if self.dataset != archive.name:
             raise DataError(
                 f"{where}: a split of the dataset '{self.dataset}', but {archive.root} was read as "
@@ -109,11 +110,11 @@ class Split:
 
 
 def _unknown_image(where: str | Path, part: str, image: str, archive: Archive) -> str:
-    """The text of an error, with the nearest id, without listing thousands of them."""
+    """The text of an error, with the nearest id if there is one."""
     hint = did_you_mean(image, archive.ids[:2000])
     if not hint.startswith("Did"):
         hint = "Read the archive that was split, or split again."
-    return f"{where}: {part} names '{image}', which is not in the archive {archive.root}. {hint}"
+    return f"{where}: {part} lists '{image}', which is not in the archive {archive.root}. {hint}"
 
 
 def draw_split(
@@ -122,10 +123,10 @@ def draw_split(
     """Draw the three parts of an archive.
 
     Args:
-        archive: What to split.
-        seed: Fixes the draw, whatever the order in which the images were read; 0 to 2**63 - 1.
+        archive: The archive to split.
+        seed: Seed of the draw, which does not depend on the order of the images; 0 to 2**63 - 1.
         method: `random`, or `stratified`: every part keeps the labels' frequencies.
-        sizes: Images of each part; 70/10/20 by default.
+        sizes: Images per part; 70/10/20 by default.
     """
     check_choice("method", method, get_args(Method))
     seed = check_seed(seed)
@@ -143,19 +144,57 @@ def draw_split(
         parts = [shuffled[a:b] for a, b in pairwise(bounds)]
     else:
         rows = archive.labels[[archive.position_of[image] for image in shuffled]].numpy()
-        member = iterative_stratification(rows, sizes)
+        part_of = iterative_stratification(rows, sizes)
         parts = [
-            [image for image, of in zip(shuffled, member, strict=True) if of == part] for part in range(3)
+            [image for image, k in zip(shuffled, part_of, strict=True) if k == part] for part in range(3)
         ]
     train, validation, test = (tuple(sorted(part)) for part in parts)
     return Split(archive.name, method, seed, archive.label_checksum, train, validation, test)
 
 
 def default_sizes(images: int) -> tuple[int, int, int]:
-    """70/10/20, rounded so that they add up.
+    """Sizes of 70/10/20 %, rounded so that they add up.
 
     >>> default_sizes(101)
     (71, 10, 20)
     """
     validation, test = round(images * SHARES[1]), round(images * SHARES[2])
     return images - validation - test, validation, test
+
+
+def iterative_stratification(labels: np.ndarray, sizes: Sequence[int]) -> list[int]:
+    """Assign every image to a part, so that each part keeps the frequency of each label.
+
+    After Sechidis, Tsoumakas and Vlahavas (2011). Labels are processed from the rarest remaining one. Each
+    image goes to the part that lacks most images of the label; of several, to the one that lacks most images.
+    Parts have exactly the given sizes.
+
+    Args:
+        labels: Multi-hot labels, shuffled by the caller. (N, L)
+        sizes: Images per part.
+
+    Returns:
+        The part of each image.
+    """
+    labels = labels.astype(bool)
+    wanted = np.outer(np.array(sizes) / len(labels), labels.sum(0))  # (parts, L)
+    free = np.array(sizes, dtype=np.int64)
+    part_of = np.full(len(labels), -1)
+
+    def assign(image: int, part: int) -> None:
+        part_of[image] = part
+        free[part] -= 1
+        wanted[part] -= labels[image]
+
+    while True:
+        remaining = labels[part_of < 0].sum(0)
+        if not remaining.any():
+            break
+        label = int(np.where(remaining > 0, remaining, np.iinfo(np.int64).max).argmin())
+        for image in np.flatnonzero(labels[:, label] & (part_of < 0)):
+            need = np.where(free > 0, wanted[:, label], -np.inf)
+            # Ties go to the part with the most free places.
+            assign(int(image), int(np.lexsort((free, need))[-1]))
+    for image in np.flatnonzero(part_of < 0):
+        assign(int(image), int(free.argmax()))
+    return [int(part) for part in part_of]

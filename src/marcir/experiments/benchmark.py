@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from marcir.checks import check_int
-from marcir.config import Config, fitting_batch
+from marcir.config import Config, suggest_batch_size
 from marcir.data.split import Split
 from marcir.errors import ConfigError, DataError
 from marcir.experiments.inspect import split as draw_split_file
@@ -19,11 +19,11 @@ from marcir.experiments.workers import Outcome, perform_all
 from marcir.files import cache_folder
 from marcir.text_tables import percent
 from marcir.training.loop import SELECTED_BY
-from marcir.training.precision import decide_precision
 from marcir.training.reporter import duration
-from marcir.training.run_folder import DATA_PLACES, RunFolder, first_difference
-from marcir.training.task import trained_archive
-from marcir.training.train import effective
+from marcir.training.run_folder import PATH_SETTINGS, RunFolder, first_difference
+from marcir.training.run_precision import decide_precision
+from marcir.training.task import open_training_archive
+from marcir.training.train import resolve_defaults
 from marcir.types import Embeddings
 
 
@@ -76,7 +76,7 @@ def perform_runs(runs: Iterable[Run], plan: Plan, results: Results, jobs: int, t
     check_int("--jobs", jobs, 1, 64)
     for base in plan.bases:
         if base.train.precision == "bfloat16":
-            decide_precision(effective(base))  # refuses it before anything is written
+            decide_precision(resolve_defaults(base))  # refuses it before anything is written
     shared = {base.data.name: _shared_data(base, plan.split_seed, results) for base in plan.bases}
     records = [_planned(run, results, shared[run.config.data.name]) for run in runs]
     missing = [record for record in records if not _is_there(record, results)]
@@ -99,7 +99,7 @@ def say(text: str) -> None:
 
 def _say_precision(plan: Plan) -> None:
     """What new runs compute in, and why: one line, or one per dataset where they differ."""
-    chosen = (decide_precision(effective(base))[1] for base in plan.bases)
+    chosen = (decide_precision(resolve_defaults(base))[1] for base in plan.bases)
     for text in dict.fromkeys(map(str, chosen)):
         say(f"new runs compute in {text}")
 
@@ -140,7 +140,7 @@ def _shared_data(base: Config, seed: int, results: Results) -> _SharedData:
     if data.root is None and data.name == "scenes":
         say(f"the scenes are in {cache_folder() / 'scenes'}")
     path = Path(data.split) if data.split is not None else results.split_file(data.name)
-    archive, broken = trained_archive(data)
+    archive, broken = open_training_archive(data)
     for problem in broken.values():
         say(f"skipped {problem}")
     if not path.exists() and data.split is None:
@@ -154,7 +154,7 @@ def _shared_data(base: Config, seed: int, results: Results) -> _SharedData:
     if base.train.batch_size > len(split.train):
         raise ConfigError(
             f"train.batch_size = {base.train.batch_size}: {data.name} has only {len(split.train)} training "
-            f"images. Use {fitting_batch(len(split.train))}."
+            f"images. Use {suggest_batch_size(len(split.train))}."
         )
     if data.split is None and split.seed != seed:
         raise ConfigError(
@@ -174,7 +174,7 @@ def _begun(run: Run, results: Results) -> Config | None:
     """Settings that a run was done or begun with; None where it was not."""
     found = results.load(run.study, run.name)
     if found is not None and found.done:
-        return Config.of(found.config)
+        return Config.from_dict(found.config)
     folder = RunFolder(results.run_folder(run.study, run.name))
     return folder.settings() if folder.started else None
 
@@ -185,15 +185,15 @@ def _is_there(record: Record, results: Results) -> bool:
     Raises:
         ConfigError: Where there is a run of the same name with other settings, done or begun.
     """
-    wanted = Config.of(record.config)
+    wanted = Config.from_dict(record.config)
     found = results.load(record.study, record.name)
     if found is not None and found.done:
         if found.config_hash == record.config_hash:
             return True
-        differs = first_difference(Config.of(found.config), wanted, PLACES)
+        differs = first_difference(Config.from_dict(found.config), wanted, PLACES)
     else:
         folder = RunFolder(results.run_folder(record.study, record.name))
-        differs = first_difference(folder.settings(), wanted, DATA_PLACES) if folder.started else None
+        differs = first_difference(folder.settings(), wanted, PATH_SETTINGS) if folder.started else None
         if differs is None:
             return False
     what = "the labels, the split or the first weights are others"

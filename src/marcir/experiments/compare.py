@@ -8,7 +8,7 @@ from typing import Any
 from marcir.errors import DataError
 from marcir.metrics.comparison import ColumnComparison, compare_scores
 from marcir.schema import save
-from marcir.text_tables import aligned, percent, plain
+from marcir.text_tables import aligned, nan_to_none, percent
 from marcir.training.evaluation_file import EvaluationFile
 
 
@@ -49,7 +49,7 @@ class Comparison:
 
     def as_json(self) -> dict[str, Any]:
         """Names, and one entry a column; nan as null."""
-        columns = [plain(asdict(column)) for column in self.columns]
+        columns = [nan_to_none(asdict(column)) for column in self.columns]
         return {"first": self.first, "second": self.second, "columns": columns}
 
     def save_json(self, path: str | Path) -> None:

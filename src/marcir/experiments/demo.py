@@ -10,7 +10,7 @@ from pathlib import Path
 from marcir.checks import check_int, check_seed
 from marcir.config import Config, LossConfig
 from marcir.data.archive import Archive, open_archive
-from marcir.data.labelled import LabelledEmbeddings
+from marcir.data.labelled_embeddings import LabelledEmbeddings
 from marcir.data.split import Split
 from marcir.errors import TrainingError
 from marcir.experiments.benchmark import perform_runs
@@ -18,7 +18,7 @@ from marcir.experiments.plan import Plan
 from marcir.experiments.record import COMPARISON, Results, run_name
 from marcir.experiments.report.assemble import Report, report
 from marcir.model.model import load_model
-from marcir.scenes.writing import write_scenes
+from marcir.scenes.write import write_scenes
 from marcir.search.index import index
 from marcir.search.queries import SearchResult, open_store
 from marcir.training.evaluation_figures import draw_models

@@ -17,7 +17,7 @@ from marcir.data.archive import Archive, open_archive
 from marcir.data.augment import Augmentation
 from marcir.data.dataset import ImageFiles
 from marcir.data.images import SUFFIXES
-from marcir.data.label_checks import doubtful_names, unnamed_images
+from marcir.data.label_checks import suspicious_label_names, unlisted_images
 from marcir.data.resize import packed_size
 from marcir.data.split import Method, Split, draw_split
 from marcir.data.validation import (
@@ -25,7 +25,7 @@ from marcir.data.validation import (
     broken_images,
     check_on_broken,
     leave_out_broken,
-    refuse_broken,
+    raise_if_broken,
     without_broken,
 )
 from marcir.errors import BrokenImageError, ConfigError
@@ -126,8 +126,8 @@ def inspect(
         labels_per_image=dict(Counter(counted.labels.sum(1).tolist())),
         distinct_sets=len(statistics.rows),
         broken=broken,
-        unnamed=unnamed_images(archive, reader.IMAGE_FOLDER),
-        doubts=tuple(doubtful_names(names)),
+        unnamed=unlisted_images(archive, reader.IMAGE_FOLDER),
+        doubts=tuple(suspicious_label_names(names)),
     )
     if report is not None:
         report(found)
@@ -189,7 +189,7 @@ def show(
         except BrokenImageError as error:
             broken[archive.ids[position]] = str(error)
             if on_broken == "error" or len(broken) == len(archive):
-                refuse_broken(broken)
+                raise_if_broken(broken)
             continue
         rows.append(_image_and_views(batch, archive.ids[position], views, size, seed))
         titles.append(_title(archive, position))

@@ -20,8 +20,8 @@ from marcir.experiments.record import COMPARISON, Record, Results
 from marcir.files import folder_lock, reason
 from marcir.losses import MultiLabelLoss
 from marcir.metrics.scores import Scores
-from marcir.training.precision import decide_precision
-from marcir.training.train import Trained, effective, train_run
+from marcir.training.run_precision import decide_precision
+from marcir.training.train import TrainingResult, resolve_defaults, train_run
 
 # Loss steps are timed in rounds; rounds that agree within a tenth on an idle machine can be trusted.
 _ROUNDS, _TIMED, _AGREE = 3, 20, 1.1
@@ -36,7 +36,7 @@ def planned(run: Run, split_checksum: str, begun: Config | None = None) -> Recor
         split_checksum: Of the split that it uses.
         begun: Settings that it was begun with; None where it was not.
     """
-    config = effective(run.config)
+    config = resolve_defaults(run.config)
     if begun is not None and config.train.precision == "auto":  # it keeps the one that it has
         config = replace(config, train=replace(config.train, precision=begun.train.precision))
     else:
@@ -48,7 +48,7 @@ def planned(run: Run, split_checksum: str, begun: Config | None = None) -> Recor
         method=run.method,
         setting=run.setting,
         seed=config.train.seed,
-        config=config.nested(),
+        config=config.to_dict(),
         config_hash=config_hash(config, split_checksum),
         split_checksum=split_checksum,
     )
@@ -78,9 +78,9 @@ def perform(record: Record, results: Results, quiet: bool = True) -> Record:
 
 
 def _performed(record: Record, results: Results, folder: Path, quiet: bool) -> Record:
-    trained = train_run(Config.of(record.config, str(folder)), quiet)
+    trained = train_run(Config.from_dict(record.config, str(folder)), quiet)
     done = _recorded(record, trained)
-    vectors = None if trained is None or trained.tested is None else trained.tested.images.embeddings
+    vectors = None if trained is None or trained.test is None else trained.test.images.embeddings
     results.save(done, vectors)
     _tidy(folder, record.study)
     return done
@@ -91,12 +91,12 @@ def failed(record: Record, why: str) -> Record:
     return replace(record, error=why, versions=_versions())
 
 
-def _recorded(record: Record, trained: Trained | None) -> Record:
-    if trained is None or trained.tested is None:
+def _recorded(record: Record, trained: TrainingResult | None) -> Record:
+    if trained is None or trained.test is None:
         raise ConfigError("there are fewer than two test images: there is nothing to score.")
     if trained.split.checksum != record.split_checksum:
         raise ConfigError(f"{trained.config.folder} was begun with another split. Remove it to begin again.")
-    evaluation, images, progress = trained.tested.evaluation, trained.tested.images, trained.progress
+    evaluation, images, progress = trained.test.evaluation, trained.test.images, trained.progress
     milliseconds, idle = _loss_milliseconds(trained.loss, trained.config, images.labels)
     names = images.vocabulary.names
     best = progress.best_epoch

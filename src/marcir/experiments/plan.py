@@ -13,16 +13,16 @@ import torch
 
 from marcir.catalog import LOSSES, create_loss, loss_options
 from marcir.checks import NAMED_WEIGHTS, RANDOM_WEIGHTS
-from marcir.config import Config, LossConfig, checked_options, read_yaml
+from marcir.config import Config, LossConfig, read_yaml, validate_options
 from marcir.errors import ConfigError
 from marcir.experiments.record import COMPARISON, run_name, slug
 from marcir.labels.statistics import LabelStatistics
 from marcir.model.backbone import check_backbone
 from marcir.schema import BeforeValidator, Field, record, validate
-from marcir.training.run_folder import DATA_PLACES, NEUTRAL
-from marcir.training.train import effective
+from marcir.training.run_folder import NEUTRAL_SETTINGS, PATH_SETTINGS
+from marcir.training.train import resolve_defaults
 
-PLACES = DATA_PLACES | {"encoder.weights"}  # where things lie; what lies there counts instead
+PLACES = PATH_SETTINGS | {"encoder.weights"}  # where things lie; what lies there counts instead
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,9 @@ def read_plan(path: str | Path) -> Plan:
 def _base(data: Mapping[str, Any], file: _PlanFile) -> Config:
     if "seed" in file.train:
         raise ConfigError("train.seed: every seed of `seeds` takes its place. Set seeds.")
-    config = Config.of({"data": _expanded(data), "encoder": _expanded(file.encoder), "train": file.train})
+    config = Config.from_dict(
+        {"data": _expanded(data), "encoder": _expanded(file.encoder), "train": file.train}
+    )
     check_backbone(config.encoder.backbone)
     return config
 
@@ -149,7 +151,7 @@ def _loss(options: dict[str, Any]) -> tuple[str, LossConfig]:
         raise ConfigError("losses: a loss needs a name, such as {name: marc, alpha: 0.5}.")
     name, title = options.pop("name"), options.pop("title", None)
     try:
-        checked = checked_options(options, loss_options(name))
+        checked = validate_options(options, loss_options(name))
         # Any labels will do: a value that the loss refuses must not wait for its turn.
         create_loss(name, statistics=LabelStatistics.from_labels(torch.eye(2)), embedding_dim=2, **checked)
     except ConfigError as error:
@@ -171,8 +173,8 @@ def _refuse_twice(key: str, names: Sequence[str], advice: str) -> None:
 
 def config_hash(config: Config, split_checksum: str) -> str:
     """Of all that changes what is learned: settings, labels and split, and the first weights themselves."""
-    decided = effective(config)
-    settings = {k: v for k, v in decided.flat().items() if k not in NEUTRAL and k not in PLACES}
+    decided = resolve_defaults(config)
+    settings = {k: v for k, v in decided.flat().items() if k not in NEUTRAL_SETTINGS and k not in PLACES}
     settings |= {"split": split_checksum, "weights": _content(decided.encoder.weights)}
     return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:24]
 

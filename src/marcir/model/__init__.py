@@ -1,4 +1,4 @@
-"""Images to unit vectors: a backbone of timm and a projection head."""
+"""Encoders of images: a timm backbone and a projection head."""
 
 from marcir.model.encoder import Encoder
 

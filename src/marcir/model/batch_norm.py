@@ -1,4 +1,4 @@
-"""Running statistics of batch normalisation, estimated anew."""
+"""Check and re-estimate the running statistics of batch normalisation."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -9,29 +9,29 @@ from torch import Tensor, nn
 _KINDS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
 
 
-# Statistics are of other images where layers see inputs whose mean is off by more than so many standard
-# deviations, averaged over channels and layers. ImageNet weights on aerial images: 0.15 with their own
-# statistics, 2.3 with those of another data set.
-_OFF = 1.0
+# Statistics do not fit if the mean of the layers' inputs differs by more than this many standard deviations,
+# averaged over channels and layers. ImageNet weights on aerial images: 0.15 with their own statistics, 2.3
+# with those of another dataset.
+_MAX_SHIFT = 1.0
 
 
 @torch.no_grad()
 def statistics_fit(network: nn.Module, images: Tensor) -> bool:
-    """Whether the running statistics of batch normalisation are those of such images.
+    """Whether the running statistics of batch normalisation fit these images.
 
     Args:
-        network: What to look at; it is not changed.
+        network: The network; it is not changed.
         images: A batch of inputs.
     """
     layers = [layer for layer in network.modules() if isinstance(layer, _KINDS)]
     shifts: list[float] = []
 
-    def look(layer: Any, inputs: tuple[Tensor, ...], _: Tensor) -> None:
-        seen = inputs[0].transpose(0, 1).flatten(1)  # (C, all else)
-        spread = (layer.running_var + layer.eps).sqrt()
-        shifts.append(float(((seen.mean(1) - layer.running_mean) / spread).abs().mean()))
+    def measure(layer: Any, inputs: tuple[Tensor, ...], _: Tensor) -> None:
+        values = inputs[0].transpose(0, 1).flatten(1)  # (C, all else)
+        std = (layer.running_var + layer.eps).sqrt()
+        shifts.append(float(((values.mean(1) - layer.running_mean) / std).abs().mean()))
 
-    hooks = [layer.register_forward_hook(look) for layer in layers]
+    hooks = [layer.register_forward_hook(measure) for layer in layers]
     modes = {module: module.training for module in network.modules()}
     network.eval()
     network(images)
@@ -39,19 +39,19 @@ def statistics_fit(network: nn.Module, images: Tensor) -> bool:
         module.training = mode
     for hook in hooks:
         hook.remove()
-    return not shifts or sum(shifts) / len(shifts) <= _OFF
+    return not shifts or sum(shifts) / len(shifts) <= _MAX_SHIFT
 
 
 @torch.no_grad()
 def reestimate_batch_norm(network: nn.Module, batches: Iterable[Tensor]) -> None:
     """Replace running means and variances by their averages over batches of images.
 
-    Weights from elsewhere may carry statistics of other images: then every layer sees inputs that are neither
-    centred nor scaled. All else stays as it is.
+    Pretrained statistics may be those of other images, which leaves the layers' outputs neither centred nor
+    scaled. Nothing else is changed.
 
     Args:
-        network: What to adjust.
-        batches: Inputs, such as all training images once.
+        network: The network to adjust.
+        batches: Batches of inputs, such as all training images once.
     """
     layers = [layer for layer in network.modules() if isinstance(layer, _KINDS)]
     if not layers:

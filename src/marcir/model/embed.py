@@ -9,8 +9,8 @@ import numpy as np
 from marcir.checks import check_int
 from marcir.data.archive import image_files
 from marcir.data.images import SUFFIXES, read_image
-from marcir.data.reading import in_batches, read_batches
-from marcir.data.validation import OnBroken, check_on_broken, refuse_broken
+from marcir.data.prefetch import in_batches, read_batches
+from marcir.data.validation import OnBroken, check_on_broken, raise_if_broken
 from marcir.errors import BrokenImageError, ConfigError, DataError
 from marcir.model.device import batches_ahead
 from marcir.model.model import BATCH, Model, load_model
@@ -27,18 +27,18 @@ def embed_folder(
     device: str = "auto",
     batch_size: int = BATCH,
 ) -> tuple[Embeddings, dict[str, str]]:
-    """Embed every image below a folder, with paths below it as ids, and write them.
+    """Embed every image below a folder, with relative paths as ids, and write the embeddings.
 
     Args:
         model: A folder of `marcir train`; None for ImageNet features.
         images: The folder.
-        out: Where ids and vectors go.
-        on_broken: What broken images do.
-        device: Where the network runs.
-        batch_size: Images that are embedded at a time.
+        out: The file of ids and vectors, .npz or .parquet.
+        on_broken: `error` refuses broken images; `skip` leaves them out.
+        device: Device of the network.
+        batch_size: Images per batch.
 
     Returns:
-        The embeddings, and what was wrong with images that were left out.
+        The embeddings, and what is wrong with skipped images, by id.
     """
     if Path(out).suffix not in (".npz", ".parquet"):
         raise ConfigError(f"--out {out}: must end in .npz or .parquet.")
@@ -50,10 +50,10 @@ def embed_folder(
 
 
 def images_of_folder(folder: str | Path) -> tuple[list[str], list[Path]]:
-    """Ids (paths below the folder) and files of all images below a folder.
+    """Ids (relative paths) and files of all images below a folder.
 
     Raises:
-        DataError: Where it is no folder, or holds no images.
+        DataError: If it is not a folder, or has no images.
     """
     root = Path(folder)
     if not root.is_dir():
@@ -71,7 +71,7 @@ def embed_files(
     on_broken: OnBroken = "error",
     batch_size: int = BATCH,
 ) -> tuple[Embeddings, dict[str, str]]:
-    """Embed image files; broken ones are refused, or left out and returned (`skip`)."""
+    """Embed image files; broken ones raise an error, or are skipped and returned (`skip`)."""
     check_on_broken(on_broken)
     check_int("batch_size", batch_size, 1)
     broken: dict[str, str] = {}
@@ -79,24 +79,24 @@ def embed_files(
     def read(item: tuple[str, Path]) -> tuple[str, np.ndarray | BrokenImageError]:
         image, path = item
         try:
-            return image, model.square(read_image(path), path)
+            return image, model.preprocess(read_image(path), path)
         except BrokenImageError as error:
             return image, error
 
     def usable() -> Iterator[tuple[str, np.ndarray]]:
         files = read_batches(zip(ids, paths, strict=True), read, batch_size, batches_ahead(model.device))
-        for image, found in track(chain.from_iterable(files), len(paths), "embedding"):
-            if not isinstance(found, BrokenImageError):
-                yield image, found
+        for image, pixels in track(chain.from_iterable(files), len(paths), "embedding"):
+            if not isinstance(pixels, BrokenImageError):
+                yield image, pixels
                 continue
-            broken[image] = str(found)
+            broken[image] = str(pixels)
             if on_broken == "error":
-                refuse_broken(broken)
+                raise_if_broken(broken)
 
-    kept: list[str] = []
+    embedded: list[str] = []
     vectors = [np.zeros((0, model.dim), np.float32)]
     batches = (zip(*batch, strict=True) for batch in in_batches(usable(), batch_size))
-    for names, found in model.embed_batches((names, squares) for names, squares in batches):
-        kept += names
-        vectors.append(found)
-    return Embeddings(tuple(kept), np.concatenate(vectors)), broken
+    for names, batch_vectors in model.embed_batches((names, squares) for names, squares in batches):
+        embedded += names
+        vectors.append(batch_vectors)
+    return Embeddings(tuple(embedded), np.concatenate(vectors)), broken

@@ -12,18 +12,18 @@ from marcir.model.backbone import Backbone
 from marcir.model.batch_norm import reestimate_batch_norm, statistics_fit
 
 Embedding = Literal["projection", "backbone"]
-_BATCH = 128  # images that batch-norm statistics are estimated from at a time
+_BATCH = 128  # images per batch when estimating batch-norm statistics
 
 
 class Encoder(nn.Module):
     """A backbone and a two-layer projection head (Readings R14 and R15).
 
     Args:
-        backbone: Images to features.
-        dim: Length of the head's output, D; 0 for an encoder without a head, whose backbone is compared.
-        embedding: What is compared: `projection`, the head's output, or `backbone`, its input.
-        mean: Of each band, for images in their unit range. (C,)
-        std: Likewise. (C,)
+        backbone: Maps images to features.
+        dim: Length of the head's output, D; 0 for an encoder without a head.
+        embedding: What is stored and compared: `projection`, the head's output, or `backbone`, its input.
+        mean: Mean per band of images in unit range. (C,)
+        std: Standard deviation per band. (C,)
     """
 
     mean: Tensor
@@ -39,16 +39,16 @@ class Encoder(nn.Module):
     ) -> None:
         super().__init__()
         self.backbone = backbone.network
-        self.features = backbone.features
+        self.num_features = backbone.num_features
         self.embedding = embedding
         self.head = nn.Sequential()
         if dim:
             self.head = nn.Sequential(
-                nn.Linear(backbone.features, backbone.features),
+                nn.Linear(backbone.num_features, backbone.num_features),
                 nn.ReLU(inplace=True),
-                nn.Linear(backbone.features, dim),
+                nn.Linear(backbone.num_features, dim),
             )
-        # Known from the model's configuration: not part of its weights.
+        # Not part of the weights: they are in the model's configuration.
         self.register_buffer("mean", torch.tensor(mean, device="cpu").view(-1, 1, 1), persistent=False)
         self.register_buffer("std", torch.tensor(std, device="cpu").view(-1, 1, 1), persistent=False)
 
@@ -56,30 +56,30 @@ class Encoder(nn.Module):
     def dim(self) -> int:
         """Length of an embedding, D."""
         if self.embedding == "backbone":
-            return self.features
+            return self.num_features
         last = self.head[-1]
         assert isinstance(last, nn.Linear)  # noqa: S101  # tells the type checker
         return last.out_features
 
     @property
     def device(self) -> torch.device:
-        """Where it is."""
+        """The device of the encoder."""
         return self.mean.device
 
     def batch_norm_fits(self, images: Tensor) -> bool:
-        """Whether the backbone's batch-norm statistics are those of such images, in their unit range."""
+        """Whether the backbone's batch-norm statistics fit these images in unit range."""
         return statistics_fit(self.backbone, self._scaled(images))
 
     def fit_batch_norm(self, batches: Iterable[Tensor]) -> None:
-        """Estimate the backbone's batch-norm statistics on batches of images in their unit range."""
+        """Estimate the backbone's batch-norm statistics on batches of images in unit range."""
         reestimate_batch_norm(self.backbone, map(self._scaled, batches))
 
     def forward(self, images: Tensor) -> Tensor:
-        """Embeddings that the loss sees: the head's output at unit length. (B, C, S, S) -> (B, D)"""
-        return self.project(self.describe(images))
+        """Embeddings for the loss: the head's output at unit length. (B, C, S, S) -> (B, D)"""
+        return self.project(self.extract_features(images))
 
-    def describe(self, images: Tensor) -> Tensor:
-        """Features of images in their unit range. (B, C, S, S) -> (B, F)"""
+    def extract_features(self, images: Tensor) -> Tensor:
+        """The backbone's features of images in unit range. (B, C, S, S) -> (B, F)"""
         features: Tensor = self.backbone(self._scaled(images))
         return features
 
@@ -91,34 +91,34 @@ class Encoder(nn.Module):
         return normalize(self.head(features).float(), dim=1)
 
     def embed(self, images: Tensor) -> Tensor:
-        """Embeddings that are stored and compared, at unit length, float32. (B, C, S, S) -> (B, D)"""
-        return self.to_embedding(self.describe(images))
+        """Embeddings for search, at unit length, float32. (B, C, S, S) -> (B, D)"""
+        return self.to_embedding(self.extract_features(images))
 
     def to_embedding(self, features: Tensor) -> Tensor:
-        """From features to what is stored and compared, at unit length, float32. (B, F) -> (B, D)"""
+        """Embeddings for search from features, at unit length, float32. (B, F) -> (B, D)"""
         return normalize(features.float(), dim=1) if self.embedding == "backbone" else self.project(features)
 
 
-def settle_batch_norm(
+def adapt_batch_norm(
     encoder: Encoder, weights: str, positions: Sequence[int], images: Callable[[Sequence[int]], Tensor]
 ) -> None:
-    """Keep the batch-norm statistics that came with the weights where they fit, else estimate them.
+    """Estimate the batch-norm statistics on images, unless those of the weights fit the images.
 
     Args:
-        encoder: What to adjust.
-        weights: Where its first weights are from; random ones have no statistics.
-        positions: Which images.
-        images: Reads them in their unit range. (B, C, S, S)
+        encoder: The encoder to adjust.
+        weights: Source of its initial weights; random weights have no statistics.
+        positions: Positions of the images.
+        images: Reads images in unit range by position. (B, C, S, S)
     """
-    spread = positions[:: max(1, len(positions) // _BATCH)][:_BATCH]
-    if weights in RANDOM_WEIGHTS or not encoder.batch_norm_fits(images(spread)):
-        encoder.fit_batch_norm(images(part) for part in whole_batches(positions))
+    sample = positions[:: max(1, len(positions) // _BATCH)][:_BATCH]
+    if weights in RANDOM_WEIGHTS or not encoder.batch_norm_fits(images(sample)):
+        encoder.fit_batch_norm(images(batch) for batch in full_batches(positions))
 
 
-def whole_batches(positions: Sequence[int]) -> list[Sequence[int]]:
-    """Positions in batches of one size; a rest is left out, unless it is all there is.
+def full_batches(positions: Sequence[int]) -> list[Sequence[int]]:
+    """Batches of equal size; an incomplete last batch is dropped, unless it is the only one.
 
-    >>> [len(batch) for batch in whole_batches(range(300))], [len(batch) for batch in whole_batches(range(5))]
+    >>> [len(batch) for batch in full_batches(range(300))], [len(batch) for batch in full_batches(range(5))]
     ([128, 128], [5])
     """
     end = len(positions) - len(positions) % _BATCH or len(positions)

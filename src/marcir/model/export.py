@@ -1,4 +1,4 @@
-"""A model as ONNX, checked against the model itself."""
+"""Export a model as ONNX, and verify the exported file."""
 
 import warnings
 from pathlib import Path
@@ -17,7 +17,7 @@ _BATCHES = (1, 2, 5)
 
 
 class _Embedder(nn.Module):
-    """What is exported: images in unit range to unit vectors."""
+    """The exported module: images in unit range to unit vectors."""
 
     def __init__(self, encoder: Encoder) -> None:
         super().__init__()
@@ -29,13 +29,13 @@ class _Embedder(nn.Module):
 
 
 def export_onnx(model: str | Path, out: str | Path) -> float:
-    """Write a model as ONNX, for any batch size; returns the largest difference that was found.
+    """Write a model as ONNX for any batch size; return the largest difference from the model's output.
 
     The input `images` is float32 in unit range (8-bit values divided by 255), (B, C, size, size); the output
-    `vectors` has unit length. Mean and standard deviation are inside.
+    `vectors` has unit length. Normalisation by mean and standard deviation is included.
 
     Raises:
-        TrainingError: Where onnxruntime does not agree with the model to 1e-4; nothing is written then.
+        TrainingError: If onnxruntime differs from the model by more than 1e-4; nothing is written then.
     """
     try:
         import onnxruntime
@@ -49,16 +49,16 @@ def export_onnx(model: str | Path, out: str | Path) -> float:
     generator = torch.Generator().manual_seed(0)
     sizes = (config.bands, config.size, config.size)
     with atomic_write(Path(out)) as temporary, warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of torch's exporter, about its own insides
+        warnings.simplefilter("ignore")  # of torch's exporter, about its internals
         _write(embedder, torch.rand(2, *sizes, generator=generator, device="cpu"), temporary)
         session = onnxruntime.InferenceSession(temporary.read_bytes(), providers=["CPUExecutionProvider"])
         worst = 0.0
         for batch in _BATCHES:
             images = torch.rand(batch, *sizes, generator=generator, device="cpu")
             with torch.inference_mode():
-                ours = embedder(images).numpy()
-            theirs = session.run(["vectors"], {"images": images.numpy()})[0]
-            worst = max(worst, float(np.abs(ours - theirs).max()))
+                expected = embedder(images).numpy()
+            exported = session.run(["vectors"], {"images": images.numpy()})[0]
+            worst = max(worst, float(np.abs(expected - exported).max()))
         if not worst <= TOLERANCE:
             raise TrainingError(
                 f"{out}: onnxruntime differs from the model by {worst:.1e}. Nothing was written."

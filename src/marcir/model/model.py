@@ -12,15 +12,15 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from marcir.checks import check_int
-from marcir.data.images import Form, read_image
-from marcir.data.reading import read_batches
-from marcir.data.resize import prepared, to_square
+from marcir.data.images import PixelFormat, read_image
+from marcir.data.prefetch import read_batches
+from marcir.data.resize import eval_transform, to_square
 from marcir.errors import ConfigError, DataError
 from marcir.files import reason
 from marcir.model.backbone import create_backbone
 from marcir.model.device import batches_ahead, choose_device, run_batches
 from marcir.model.encoder import Encoder
-from marcir.model.model_config import ModelConfig, checked_config
+from marcir.model.model_config import ModelConfig, parse_model_config
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -36,9 +36,9 @@ class Model:
 
     Args:
         encoder: The network.
-        config: What it expects.
-        path: Where it was read from.
-        device: Where it runs; `auto` is CUDA, else MPS, else the CPU.
+        config: The model's configuration.
+        path: The model folder.
+        device: Device of the network; `auto` is CUDA, else MPS, else the CPU.
     """
 
     def __init__(
@@ -58,55 +58,55 @@ class Model:
         """Unit vectors of images, float32. (N, D)
 
         Args:
-            images: Paths, PIL images, or arrays (H, W), (H, W, C) of the type that the model was trained on.
-            batch_size: Images that are embedded at a time.
+            images: Paths, PIL images, or arrays (H, W), (H, W, C) of the dtype of the training images.
+            batch_size: Images per batch.
 
         Raises:
             DataError: For an image that cannot be read or has other bands.
             ConfigError: For one image instead of a list of them.
         """
-        if isinstance(images, str | Path) or _is_picture(images) or getattr(images, "ndim", 4) != 4:
+        if isinstance(images, str | Path) or _is_pil_image(images) or getattr(images, "ndim", 4) != 4:
             raise ConfigError("embed: expected a list of images, found one. Write embed([image]).")
         check_int("batch_size", batch_size, 1)
         squares = read_batches(enumerate(images), self._read, batch_size, batches_ahead(self.device))
         vectors = [vectors for _, vectors in self.embed_batches((None, batch) for batch in squares)]
         return np.concatenate(vectors) if vectors else np.zeros((0, self.dim), np.float32)
 
-    def square(self, pixels: np.ndarray, where: Path) -> np.ndarray:
-        """An image in the model's form, at the side that images are first brought to. (S, S, C)"""
-        fitted = Form(self.config.bands, np.dtype(self.config.dtype)).fit(pixels, where)
+    def preprocess(self, pixels: np.ndarray, where: Path) -> np.ndarray:
+        """Convert an image to the model's pixel format and `packed_size`. (S, S, C)"""
+        fitted = PixelFormat(self.config.bands, np.dtype(self.config.dtype)).fit(pixels, where)
         return to_square(fitted, self.config.packed_size)
 
     def embed_batches(
         self, batches: "Iterable[tuple[Payload, Sequence[np.ndarray] | Tensor]]"
     ) -> "Iterator[tuple[Payload, np.ndarray]]":
-        """Unit vectors of batches of images, float32, each with what came with its batch.
+        """Embed batches of images; yield each batch's payload and its unit vectors, float32.
 
         Args:
-            batches: Anything, and images that `square` made, or a stack of them (B, C, S, S).
+            batches: Pairs of any payload and results of `preprocess`, or a stack of them (B, C, S, S).
         """
         stacked = ((payload, _stack(squares)) for payload, squares in batches)
         for payload, vectors in run_batches(self._embed, stacked, self.device):
             yield payload, vectors.numpy()
 
-    def embed_squares(self, squares: Sequence[np.ndarray]) -> np.ndarray:
-        """Unit vectors of one batch of images that `square` made. (B, D)"""
+    def embed_preprocessed(self, squares: Sequence[np.ndarray]) -> np.ndarray:
+        """Embed one batch of results of `preprocess`. (B, D)"""
         ((_, vectors),) = self.embed_batches([(None, squares)])
         return vectors
 
     def _embed(self, images: Tensor) -> Tensor:
-        inputs = prepared(images, self.config.size).contiguous(memory_format=torch.channels_last)
+        inputs = eval_transform(images, self.config.size).contiguous(memory_format=torch.channels_last)
         return self.encoder.embed(inputs)
 
     def _read(self, item: "tuple[int, AnyImage]") -> np.ndarray:
         position, image = item
         if isinstance(image, str | Path):
-            return self.square(read_image(image), Path(image))
-        return self.square(_as_array(image, position), Path(f"image {position}"))
+            return self.preprocess(read_image(image), Path(image))
+        return self.preprocess(_as_array(image, position), Path(f"image {position}"))
 
 
 def load_model(path: str | Path, device: str | torch.device = "auto") -> Model:
-    """A model from the folder that `marcir train` wrote.
+    """Load a model from a folder of `marcir train`.
 
     >>> model = load_model("runs/ucm")  # doctest: +SKIP
     >>> model.embed(["one.jpg", "two.tif"]).shape  # doctest: +SKIP
@@ -114,10 +114,10 @@ def load_model(path: str | Path, device: str | torch.device = "auto") -> Model:
 
     Args:
         path: The folder.
-        device: Where it runs: `cpu`, `cuda`, `cuda:1`, `mps`; `auto` is CUDA, else MPS, else the CPU.
+        device: `cpu`, `cuda`, `cuda:1` or `mps`; `auto` is CUDA, else MPS, else the CPU.
 
     Raises:
-        ConfigError: Where it is no such folder, or its files do not belong together.
+        ConfigError: If it is not a model folder, or its files do not match.
     """
     folder = Path(path)
     config = read_model_config(folder)
@@ -135,27 +135,27 @@ def load_model(path: str | Path, device: str | torch.device = "auto") -> Model:
 
 
 def read_model_config(folder: Path) -> ModelConfig:
-    """The `config.json` of a model folder."""
+    """Read the `config.json` of a model folder."""
     try:
-        return checked_config(json.loads((folder / "config.json").read_text("utf-8")))
+        return parse_model_config(json.loads((folder / "config.json").read_text("utf-8")))
     except FileNotFoundError:
         raise ConfigError(
-            f"{folder}: not a model folder (no config.json). Give a folder that marcir train has made."
+            f"{folder}: not a model folder (no config.json). Give a folder of marcir train."
         ) from None
     except (OSError, ValueError, RecursionError) as error:
         raise ConfigError(f"{folder}: config.json is not a model's ({reason(error)}).") from error
 
 
 def _stack(squares: Sequence[np.ndarray] | Tensor) -> Tensor:
-    """Images as one tensor. (B, C, S, S)"""
+    """Stack images into one tensor. (B, C, S, S)"""
     if isinstance(squares, Tensor):
         return squares
     return torch.from_numpy(np.stack(squares)).permute(0, 3, 1, 2)
 
 
 def _as_array(image: Any, position: int) -> np.ndarray:
-    """A PIL image or an array as (H, W, C)."""
-    if _is_picture(image):
+    """Convert a PIL image or an array to (H, W, C)."""
+    if _is_pil_image(image):
         image = _pixels(image)
     if not isinstance(image, np.ndarray) or image.ndim not in (2, 3) or not image.size:
         shape = getattr(image, "shape", type(image).__name__)
@@ -166,13 +166,13 @@ def _as_array(image: Any, position: int) -> np.ndarray:
     return pixels
 
 
-def _is_picture(image: Any) -> bool:
-    """Whether it is of PIL, without importing it."""
+def _is_pil_image(image: Any) -> bool:
+    """Whether it is a PIL image, without importing PIL."""
     return hasattr(image, "getbands")
 
 
 def _pixels(image: "Image") -> np.ndarray:
-    """Of a PIL image, as they would be read from its file: colours, or one band of any depth."""
+    """The pixels of a PIL image as `read_image` would read them: RGB, or one band of any depth."""
     if image.mode in ("1", "L", "LA", "La"):
         return np.asarray(image.convert("L"))
     if image.mode in ("I", "F"):

@@ -1,10 +1,10 @@
-"""A model's configuration as it was read from a file that anyone may have written."""
+"""A model's configuration, validated when it is read: the file may come from anyone."""
 
 import json
 from typing import Annotated, Any
 
 from marcir.checks import check_choice
-from marcir.config import MOST_NUMBERS, MOST_PIXELS
+from marcir.config import MAX_DIM, MAX_SIZE
 from marcir.schema import Field, parse, record
 
 _Finite = Annotated[float, Field(allow_inf_nan=False)]
@@ -13,37 +13,37 @@ _Positive = Annotated[_Finite, Field(gt=0)]
 
 @record(unknown="ignore")
 class ModelConfig:
-    """What a model needs to know to embed images: `config.json`.
+    """The content of a model's `config.json`.
 
     Attributes:
-        marcir: The version of the package that wrote it, and with it the file's own.
-        backbone: timm's name.
-        bands: Bands of the images.
-        size: Side of the images that the network sees.
-        packed_size: Side that images are first brought to.
-        dtype: Type of the pixels.
-        mean: Of each band, in unit range.
-        std: Of each band.
-        dim: Length of the head's output; 0 where there is no head.
-        embedding: What is compared: projection or backbone.
+        marcir: Version of marcir that wrote the file.
+        backbone: timm's name of the backbone.
+        bands: Number of bands.
+        size: Input size of the network.
+        packed_size: Size that images are first resized to.
+        dtype: dtype of the pixels.
+        mean: Mean per band, in unit range.
+        std: Standard deviation per band.
+        dim: Length of the head's output; 0 without a head.
+        embedding: What is stored and compared: projection or backbone.
         labels: Names of the labels.
-        training_counts: Training images of each label.
+        training_counts: Training images per label.
         loss: The loss and its options.
-        dataset: What it was trained on.
-        label_checksum: Fingerprint of the label table that was split.
-        split_checksum: Fingerprint of the split: which images train, validate and test.
+        dataset: Name of the training dataset.
+        label_checksum: Checksum of the label table that was split.
+        split_checksum: Checksum of the split.
     """
 
     marcir: str
     backbone: str
-    # The limits are far above any real model, and far below what fills the memory.
+    # Limits far above any real model, and far below the size of memory.
     bands: Annotated[int, Field(ge=1, le=1 << 12)]
-    size: Annotated[int, Field(ge=1, le=MOST_PIXELS)]
-    packed_size: Annotated[int, Field(ge=1, le=2 * MOST_PIXELS)]
+    size: Annotated[int, Field(ge=1, le=MAX_SIZE)]
+    packed_size: Annotated[int, Field(ge=1, le=2 * MAX_SIZE)]
     dtype: str
     mean: tuple[_Finite, ...]
     std: tuple[_Positive, ...]
-    dim: Annotated[int, Field(ge=0, le=MOST_NUMBERS)]
+    dim: Annotated[int, Field(ge=0, le=MAX_DIM)]
     embedding: str
     labels: tuple[str, ...]
     training_counts: tuple[int, ...]
@@ -66,6 +66,6 @@ class ModelConfig:
             raise ValueError("training_counts must be one number per label")
 
 
-def checked_config(content: Any) -> ModelConfig:
-    """The configuration in the content of a `config.json`; a SchemaError names the entry that cannot be."""
+def parse_model_config(content: Any) -> ModelConfig:
+    """Validate the content of a `config.json`; a SchemaError names an invalid entry."""
     return parse(ModelConfig, json.dumps(content))

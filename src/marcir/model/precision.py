@@ -1,7 +1,7 @@
-"""float32 or bfloat16: decided on a CPU by trying, because processors claim instructions they cannot run.
+"""Choose between float32 and bfloat16; on a CPU by a trial, because CPU flags are not reliable.
 
 A virtual machine may advertise AMX and end the first bfloat16 matrix product with an illegal instruction. So
-a child process trains a few steps in both precisions (`precision_trial`); the cache keeps its verdict.
+a child process trains a few steps in both precisions (`precision_trial`); its result is cached.
 """
 
 import hashlib
@@ -33,27 +33,27 @@ from marcir.schema import load, record, save
 PrecisionName = Literal["float32", "bfloat16"]
 Verdict = Literal["usable", "unusable", "open"]
 
-# bfloat16 is taken where it is at least so many times as fast as float32.
-WORTH = 1.15
-# Seconds that a trial may take, with the start of its process.
-LIMIT = 15.0
+# bfloat16 is used if it is at least this many times as fast as float32.
+MIN_SPEEDUP = 1.15
+# Time limit of a trial, including the start of its process.
+TIMEOUT_SECONDS = 15.0
 STARTED = "started"
-# An open verdict (a busy machine, no memory) is kept for so many seconds; one about the processor for good.
+# An open verdict (a busy machine, no memory) is cached for this long, the others without limit.
 _OPEN_SECONDS = 24 * 3600
 _VERSION = 2
 _TRIAL = (sys.executable, "-P", "-m", "marcir.model.precision_trial")
-# What changes which instructions the libraries use.
+# Environment variables that select CPU instructions.
 _SETTINGS = ("ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA", "ATEN_CPU_CAPABILITY", "ONEDNN_DEFAULT_FPMATH_MODE")
 _FLAGS = frozenset({"avx512_bf16", "amx_bf16", "avx_ne_convert", "bf16"})
 
 
 @dataclass(frozen=True)
 class Precision:
-    """What a run computes in.
+    """The precision of a run.
 
     Attributes:
         name: float32 or bfloat16 (mixed: weights and loss stay float32).
-        why: Why, in words for people.
+        why: The reason, as a text for users.
     """
 
     name: PrecisionName
@@ -65,14 +65,14 @@ class Precision:
 
 @dataclass(frozen=True)
 class Trial:
-    """What is tried.
+    """The subject of a trial.
 
     Attributes:
         backbone: timm's name.
         size: Side of the images.
         dim: Length of an embedding.
-        frozen: Whether the head alone is trained.
-        threads: Threads that compute.
+        frozen: Whether only the head is trained.
+        threads: Number of threads.
     """
 
     backbone: str
@@ -83,13 +83,13 @@ class Trial:
 
 
 @record()
-class Tried:
+class TrialResult:
     """The result of a trial.
 
     Attributes:
-        verdict: `usable` (fast or not), `unusable`, or `open` where the trial was cut short.
-        rate: How many times as fast as float32; 0 where it is not usable.
-        what: What happened, in words for people.
+        verdict: `usable` (fast or not), `unusable`, or `open` if the trial was inconclusive.
+        rate: Speed relative to float32; 0 if it is not usable.
+        what: What happened, as a text for users.
     """
 
     verdict: Verdict
@@ -97,14 +97,14 @@ class Tried:
     what: str
 
     @property
-    def worth(self) -> bool:
-        """Whether bfloat16 should be taken."""
-        return self.verdict == "usable" and self.rate >= WORTH
+    def is_faster(self) -> bool:
+        """Whether bfloat16 works and is fast enough to be used."""
+        return self.verdict == "usable" and self.rate >= MIN_SPEEDUP
 
 
 @record()
-class _Kept(Tried):
-    """A verdict in the cache, when it was found, and what it is about."""
+class _CachedResult(TrialResult):
+    """A result in the cache, with its time and subject."""
 
     time: float
     subject: str
@@ -112,11 +112,11 @@ class _Kept(Tried):
 
 @dataclass(frozen=True)
 class Processor:
-    """A processor as the system describes it.
+    """A processor as described by the operating system.
 
     Attributes:
-        model: Its name.
-        flags: What it claims to have.
+        model: Model name.
+        flags: Instruction-set flags.
     """
 
     model: str
@@ -124,62 +124,62 @@ class Processor:
 
     @property
     def claims_bfloat16(self) -> bool:
-        """Whether it claims instructions for bfloat16; without them, bfloat16 is emulated and slow."""
+        """Whether its flags include bfloat16; without it, bfloat16 is emulated and slow."""
         return bool(self.flags & _FLAGS) or bool(torch.cpu._is_avx512_bf16_supported())
 
 
 def choose_precision(
-    asked: Literal["auto", "float32", "bfloat16"], trial: Trial, device: str = "auto"
+    requested: Literal["auto", "float32", "bfloat16"], trial: Trial, device: str = "auto"
 ) -> Precision:
-    """The precision of a run on this machine.
+    """Choose the precision of a run on this machine.
 
     Args:
-        asked: What the settings say.
+        requested: The setting `train.precision`.
         trial: What will be trained.
-        device: Where.
+        device: The device of the run.
 
     Raises:
-        ConfigError: Where bfloat16 is asked for and cannot be used, and for a device that is not there.
+        ConfigError: If bfloat16 is requested and unusable, and for a device that the machine lacks.
     """
-    place = choose_device(device).type
-    if asked == "float32":
+    device_type = choose_device(device).type
+    if requested == "float32":
         return Precision("float32", "as set")
-    if place == "mps":
-        return Precision(asked if asked == "bfloat16" else "float32", "this GPU is not tried")
-    if place == "cuda":
+    if device_type == "mps":
+        return Precision("bfloat16" if requested == "bfloat16" else "float32", "this GPU is not tried")
+    if device_type == "cuda":
         native = bool(torch.cuda.is_bf16_supported(including_emulation=False))
-        if asked == "bfloat16":
+        if requested == "bfloat16":
             return Precision("bfloat16", "as set")
         return Precision(
             "bfloat16" if native else "float32",
             f"this GPU has {'native' if native else 'no native'} bfloat16",
         )
     if not processor().claims_bfloat16:
-        if asked == "bfloat16":
+        if requested == "bfloat16":
             return Precision("bfloat16", "as set; this processor emulates it, which is slow")
         return Precision("float32", "this processor has no bfloat16")
-    if trial.frozen and asked == "auto":
+    if trial.frozen and requested == "auto":
         return Precision("float32", "the backbone is frozen, and the head alone gains little from bfloat16")
-    tried = tried_on_this_machine(trial)
-    if asked == "bfloat16":
-        if tried.verdict == "unusable":
-            raise UnusablePrecisionError(tried)
-        return Precision("bfloat16", f"as set; {tried.what}")
-    return Precision("bfloat16" if tried.worth else "float32", tried.what)
+    result = cached_trial(trial)
+    if requested == "bfloat16":
+        if result.verdict == "unusable":
+            raise UnusablePrecisionError(result)
+        return Precision("bfloat16", f"as set; {result.what}")
+    return Precision("bfloat16" if result.is_faster else "float32", result.what)
 
 
 class UnusablePrecisionError(ConfigError):
-    """bfloat16 was asked for and cannot be used on this machine.
+    """bfloat16 is requested but unusable on this machine.
 
     Attributes:
         what: What the trial found.
-        setting: A setting of the environment that may help, with its reason; empty where there is none.
+        setting: An environment variable that may help, with the reason; empty if there is none.
     """
 
-    def __init__(self, tried: Tried) -> None:
+    def __init__(self, result: TrialResult) -> None:
         cap = "ONEDNN_MAX_CPU_ISA"
-        avoidable = "amx_bf16" in processor().flags and "illegal instruction" in tried.what
-        self.what = tried.what
+        avoidable = "amx_bf16" in processor().flags and "illegal instruction" in result.what
+        self.what = result.what
         self.setting = ""
         if avoidable and cap not in os.environ:
             self.setting = f"set {cap}=AVX512_CORE_BF16 in the environment, which avoids AMX"
@@ -187,8 +187,8 @@ class UnusablePrecisionError(ConfigError):
         super().__init__(f"train.precision bfloat16: {self.what}. {way_out}")
 
 
-def tried_on_this_machine(trial: Trial) -> Tried:
-    """The verdict in the cache, or that of a trial now."""
+def cached_trial(trial: Trial) -> TrialResult:
+    """The cached result of a trial, or that of a new one."""
     subject = {
         "version": _VERSION,
         "processor": processor().model,
@@ -197,58 +197,58 @@ def tried_on_this_machine(trial: Trial) -> Tried:
         "settings": {name: os.environ[name] for name in _SETTINGS if name in os.environ},
         **asdict(trial),
     }
-    return _tried(json.dumps(subject, sort_keys=True), trial)
+    return _cached_trial(json.dumps(subject, sort_keys=True), trial)
 
 
-@cache  # where the cache folder cannot be written, there is still only one trial per process
-def _tried(subject: str, trial: Trial) -> Tried:
+@cache  # if the cache folder is not writable, there is still only one trial per process
+def _cached_trial(subject: str, trial: Trial) -> TrialResult:
     file = cache_folder() / "precision" / f"{hashlib.sha256(subject.encode()).hexdigest()[:24]}.json"
-    with _alone(file):
-        tried = _kept(file, subject)
-        if tried is None:
-            _say(
-                f"trying bfloat16 on this processor, at most {LIMIT:.0f} s, once per machine and network ..."
-            )
-            tried = run_trial([*_TRIAL, json.dumps(asdict(trial))])
-            _keep(file, subject, tried)
-    return tried
+    with _locked(file):
+        result = _load_cached(file, subject)
+        if result is None:
+            _report(f"trying bfloat16 for up to {TIMEOUT_SECONDS:.0f} s, once per machine and network ...")
+            result = run_trial([*_TRIAL, json.dumps(asdict(trial))])
+            _save_cached(file, subject, result)
+    return result
 
 
-def run_trial(command: Sequence[str], limit: float = LIMIT) -> Tried:
-    """Run a trial in a child process, which may die.
+def run_trial(command: Sequence[str], limit: float = TIMEOUT_SECONDS) -> TrialResult:
+    """Run a trial in a child process, which may crash.
 
     Args:
-        command: The child: `precision_trial` and what it tries.
-        limit: Seconds that it may take.
+        command: Runs `precision_trial` for a subject.
+        limit: Time limit in seconds.
     """
     try:
         done = subprocess.run(  # noqa: S603  our own module
             command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=limit
         )
     except subprocess.TimeoutExpired:
-        return Tried("open", 0, f"the trial of bfloat16 did not end within {limit:.0f} s")
+        return TrialResult("open", 0, f"the trial of bfloat16 did not end within {limit:.0f} s")
     except OSError as error:
-        return Tried("open", 0, f"bfloat16 could not be tried ({reason(error)})")
+        return TrialResult("open", 0, f"bfloat16 could not be tried ({reason(error)})")
     started, _, result = done.stdout.partition("\n")
-    if started != STARTED:  # float32 did not work either: this says nothing about bfloat16
-        return Tried("open", 0, f"bfloat16 could not be tried ({_ending(done)})")
+    if started != STARTED:  # float32 did not work either: the trial is inconclusive
+        return TrialResult("open", 0, f"bfloat16 could not be tried ({_ending(done)})")
     if done.returncode != 0:
         return _failed(done)
-    found = json.loads(result)
-    if not found["finite"]:
-        return Tried("unusable", 0, "bfloat16 gives infinite or NaN results on this processor")
-    return _compared(found["ratios"])
+    measured = json.loads(result)
+    if not measured["finite"]:
+        return TrialResult("unusable", 0, "bfloat16 gives infinite or NaN results on this processor")
+    return _compare(measured["ratios"])
 
 
-def _compared(ratios: Sequence[float]) -> Tried:
-    """The verdict of a trial's rounds: open where the middle half of them does not decide it."""
+def _compare(ratios: Sequence[float]) -> TrialResult:
+    """The verdict of a trial: open if the interquartile range of its rounds includes the minimum speedup."""
     low, rate, high = statistics.quantiles(ratios, n=4, method="inclusive")
-    if low < WORTH <= high:
+    if low < MIN_SPEEDUP <= high:
         what = (
             f"bfloat16 was {_times(low)} to {_times(high)} times as fast as float32 in the rounds of a trial"
         )
-        return Tried("open", 0, f"{what}, which does not decide it")
-    return Tried("usable", rate, f"bfloat16 is {_times(rate)} times as fast as float32 on this processor")
+        return TrialResult("open", 0, f"{what}, which does not decide it")
+    return TrialResult(
+        "usable", rate, f"bfloat16 is {_times(rate)} times as fast as float32 on this processor"
+    )
 
 
 def _times(rate: float) -> str:
@@ -256,15 +256,15 @@ def _times(rate: float) -> str:
     return f"{math.floor(100 * rate) / 100:.2f}"
 
 
-def _failed(done: "subprocess.CompletedProcess[str]") -> Tried:
-    """The verdict on a child that died when it computed in bfloat16."""
+def _failed(done: "subprocess.CompletedProcess[str]") -> TrialResult:
+    """The verdict on a child that crashed while computing in bfloat16."""
     if done.returncode == -signal.SIGILL:
-        return Tried("unusable", 0, "bfloat16 ends with an illegal instruction on this processor")
+        return TrialResult("unusable", 0, "bfloat16 ends with an illegal instruction on this processor")
     if done.returncode == -signal.SIGKILL:
-        return Tried("open", 0, "the trial of bfloat16 was killed, probably because memory ran out")
+        return TrialResult("open", 0, "the trial of bfloat16 was killed, probably because memory ran out")
     if done.returncode < 0:
-        return Tried("unusable", 0, f"bfloat16 ends with {_ending(done)} on this processor")
-    return Tried("unusable", 0, f"bfloat16 fails on this processor ({_ending(done)})")
+        return TrialResult("unusable", 0, f"bfloat16 ends with {_ending(done)} on this processor")
+    return TrialResult("unusable", 0, f"bfloat16 fails on this processor ({_ending(done)})")
 
 
 def _ending(done: "subprocess.CompletedProcess[str]") -> str:
@@ -276,28 +276,28 @@ def _ending(done: "subprocess.CompletedProcess[str]") -> str:
 
 @cache
 def processor() -> Processor:
-    """The processor of this machine."""
+    """Describe the processor of this machine."""
     try:
         text = Path("/proc/cpuinfo").read_text("utf-8", errors="replace")
     except OSError:  # not Linux
         return Processor(f"{platform.machine()} {platform.processor()}", frozenset())
-    found: dict[str, str] = {}
+    fields: dict[str, str] = {}
     for line in text.splitlines():
         name, _, value = line.partition(":")
-        found.setdefault(name.strip().lower(), value.strip())
-    # x86 says "flags" and "model name"; ARM says "features" and "cpu part".
-    flags = f"{found.get('flags', '')} {found.get('features', '')}".split()
-    parts = (found.get(name, "") for name in ("vendor_id", "model name", "model", "stepping", "cpu part"))
+        fields.setdefault(name.strip().lower(), value.strip())
+    # x86 has "flags" and "model name"; ARM has "features" and "cpu part".
+    flags = f"{fields.get('flags', '')} {fields.get('features', '')}".split()
+    parts = (fields.get(name, "") for name in ("vendor_id", "model name", "model", "stepping", "cpu part"))
     return Processor(" ".join(part for part in (platform.machine(), *parts) if part), frozenset(flags))
 
 
 @contextmanager
-def _alone(file: Path) -> Iterator[None]:
-    """One trial at a time: the others wait for its verdict. Without a lock where none can be made."""
+def _locked(file: Path) -> Iterator[None]:
+    """Let only one process run the trial; without a lock if the cache is not writable."""
     lock = FileLock(file.with_suffix(".lock"))
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        lock.acquire(timeout=2 * LIMIT)
+        lock.acquire(timeout=2 * TIMEOUT_SECONDS)
     except OSError:
         yield
         return
@@ -307,22 +307,25 @@ def _alone(file: Path) -> Iterator[None]:
         lock.release()
 
 
-def _kept(file: Path, subject: str) -> Tried | None:
-    """A verdict that was kept; None where there is none, it is too old or damaged."""
+def _load_cached(file: Path, subject: str) -> TrialResult | None:
+    """The result in the cache; None if it is missing, too old or damaged."""
     try:
-        kept = load(_Kept, file, "the verdict of a trial")
+        cached = load(_CachedResult, file, "the result of a trial")
     except DataError:
         return None
-    recent = kept.verdict != "open" or 0 <= time.time() - kept.time < _OPEN_SECONDS
-    return Tried(kept.verdict, kept.rate, kept.what) if kept.subject == subject and recent else None
+    recent = cached.verdict != "open" or 0 <= time.time() - cached.time < _OPEN_SECONDS
+    if cached.subject != subject or not recent:
+        return None
+    return TrialResult(cached.verdict, cached.rate, cached.what)
 
 
-def _keep(file: Path, subject: str, tried: Tried) -> None:
+def _save_cached(file: Path, subject: str, result: TrialResult) -> None:
     try:
-        save(file, _Kept(**asdict(tried), time=time.time(), subject=subject), indent=1, durable=False)
+        cached = _CachedResult(**asdict(result), time=time.time(), subject=subject)
+        save(file, cached, indent=1, durable=False)
     except ConfigError as error:
-        _say(f"the verdict on bfloat16 is not kept: {error}")
+        _report(f"the result of the bfloat16 trial is not cached: {error}")
 
 
-def _say(text: str) -> None:
+def _report(text: str) -> None:
     print(text, file=sys.stderr, flush=True)

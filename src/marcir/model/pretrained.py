@@ -1,4 +1,4 @@
-"""A model without training: features of a backbone with ImageNet weights, for images of any form."""
+"""A model without training: features of a backbone with ImageNet weights, for any pixel format."""
 
 import json
 from collections.abc import Sequence
@@ -11,50 +11,50 @@ from safetensors.torch import save
 from torch import Tensor
 
 import marcir
-from marcir.data.images import Form, common_form, read_form, read_image
-from marcir.data.resize import packed_size, prepared, to_square, unit_range
+from marcir.data.images import PixelFormat, most_common_format, read_image, read_pixel_format
+from marcir.data.resize import eval_transform, packed_size, to_square, unit_range
 from marcir.errors import BrokenImageError, DataError
 from marcir.model.backbone import Backbone, create_backbone
 from marcir.model.device import choose_device
-from marcir.model.encoder import Encoder, settle_batch_norm
+from marcir.model.encoder import Encoder, adapt_batch_norm
 from marcir.model.imagenet import BACKBONE
 from marcir.model.model import Model
 from marcir.model.model_config import ModelConfig
 
 DATASET = "ImageNet-1k"
 SIZE = 224
-# Images that tell the form of all, and those that band and batch-norm statistics are taken from.
+# Images sampled for the pixel format, and for band and batch-norm statistics.
 _HEADERS, _SAMPLED = 1000, 256
-_USUAL = Form(3, np.dtype(np.uint8))
+_RGB = PixelFormat(3, np.dtype(np.uint8))
 
 
 def pretrained_model(paths: Sequence[Path], device: str = "auto") -> tuple[Model, dict[str, bytes]]:
-    """ImageNet features for images such as these, and the files of their model.
+    """Make a model of ImageNet features for these images; also return the files of its model folder.
 
-    Images of three 8-bit bands are all served by the same model. For others the first layer is fitted to the
-    bands, and images are scaled by the statistics of a sample.
+    The model is the same for all images of three 8-bit bands. For others the first layer is adapted to the
+    bands, and images are normalised by the statistics of a sample.
 
     Args:
         paths: The images.
-        device: Where the network runs.
+        device: Device of the network.
 
     Raises:
-        DataError: Where none of them can be read.
+        DataError: If none of them can be read.
     """
-    place = choose_device(device)
-    form = _form_of(paths)
-    backbone = create_backbone(BACKBONE, form.bands, SIZE, "imagenet")
-    if form == _USUAL:
+    chosen_device = choose_device(device)
+    pixel_format = _pixel_format(paths)
+    backbone = create_backbone(BACKBONE, pixel_format.bands, SIZE, "imagenet")
+    if pixel_format == _RGB:
         encoder = Encoder(backbone, 0, "backbone", backbone.mean, backbone.std)
     else:
-        encoder = _fitted(backbone, form, paths, place)
+        encoder = _adapted_encoder(backbone, pixel_format, paths, chosen_device)
     config = ModelConfig(
         marcir=marcir.__version__,
         backbone=BACKBONE,
-        bands=form.bands,
+        bands=pixel_format.bands,
         size=SIZE,
         packed_size=packed_size(SIZE),
-        dtype=str(form.dtype),
+        dtype=str(pixel_format.dtype),
         mean=tuple(encoder.mean.flatten().tolist()),
         std=tuple(encoder.std.flatten().tolist()),
         dim=0,
@@ -67,7 +67,7 @@ def pretrained_model(paths: Sequence[Path], device: str = "auto") -> tuple[Model
         split_checksum="",
     )
     files = _files(encoder, config)
-    return Model(encoder, config, Path(BACKBONE), place), files
+    return Model(encoder, config, Path(BACKBONE), chosen_device), files
 
 
 def _files(encoder: Encoder, config: ModelConfig) -> dict[str, bytes]:
@@ -96,38 +96,40 @@ the labels mean.
 """
 
 
-def _form_of(paths: Sequence[Path]) -> Form:
-    """The form of most of the images, from headers."""
+def _pixel_format(paths: Sequence[Path]) -> PixelFormat:
+    """The most common pixel format, from headers."""
     forms, problem = [], None
-    for path in _spread(paths, _HEADERS):
+    for path in _subsample(paths, _HEADERS):
         try:
-            forms.append(read_form(path))
+            forms.append(read_pixel_format(path))
         except BrokenImageError as error:
             problem = error
-    form = common_form(forms)
-    if form is None:
+    pixel_format = most_common_format(forms)
+    if pixel_format is None:
         raise DataError(f"none of the images can be read, for example: {problem}")
-    return form
+    return pixel_format
 
 
-def _fitted(backbone: Backbone, form: Form, paths: Sequence[Path], device: torch.device) -> Encoder:
-    """An encoder scaled by band statistics of a sample, with batch-norm statistics that fit it."""
-    squares = _sample(form, paths)  # (N, C, S, S)
+def _adapted_encoder(
+    backbone: Backbone, pixel_format: PixelFormat, paths: Sequence[Path], device: torch.device
+) -> Encoder:
+    """An encoder with band and batch-norm statistics of a sample of the images."""
+    squares = _sample(pixel_format, paths)  # (N, C, S, S)
     images = unit_range(squares).double()
     mean, std = images.mean((0, 2, 3)), images.std((0, 2, 3), correction=0).clamp_min(1e-6)
     encoder = Encoder(backbone, 0, "backbone", tuple(mean.tolist()), tuple(std.tolist())).to(device)
-    settle_batch_norm(
-        encoder, "imagenet", range(len(squares)), lambda part: prepared(squares[list(part)], SIZE)
+    adapt_batch_norm(
+        encoder, "imagenet", range(len(squares)), lambda part: eval_transform(squares[list(part)], SIZE)
     )
     return encoder
 
 
-def _sample(form: Form, paths: Sequence[Path]) -> Tensor:
-    """Some of the images at the model's size; those that cannot be used are left out. (N, C, S, S)"""
+def _sample(pixel_format: PixelFormat, paths: Sequence[Path]) -> Tensor:
+    """Read a sample of the images at the model's size; skip broken ones. (N, C, S, S)"""
     squares, problem = [], None
-    for path in _spread(paths, _SAMPLED):
+    for path in _subsample(paths, _SAMPLED):
         try:
-            squares.append(to_square(form.fit(read_image(path), path), SIZE))
+            squares.append(to_square(pixel_format.fit(read_image(path), path), SIZE))
         except BrokenImageError as error:
             problem = error
     if not squares:
@@ -135,10 +137,10 @@ def _sample(form: Form, paths: Sequence[Path]) -> Tensor:
     return torch.from_numpy(np.stack(squares)).permute(0, 3, 1, 2)
 
 
-def _spread(paths: Sequence[Path], most: int) -> Sequence[Path]:
+def _subsample(paths: Sequence[Path], most: int) -> Sequence[Path]:
     return paths[:: -(-len(paths) // most)]
 
 
-def is_pretrained(config: ModelConfig) -> bool:
-    """Whether a model is one of these: never trained on an archive."""
+def is_imagenet_only(config: ModelConfig) -> bool:
+    """Whether a model is only the ImageNet backbone, not trained on an archive."""
     return config.dataset == DATASET and config.loss == {"name": "none"}

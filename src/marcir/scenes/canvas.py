@@ -1,4 +1,4 @@
-"""A generated scene under construction: a picture and, for every pixel, the label of what was drawn last.
+"""The canvas of a generated scene: an image and, for every pixel, the label of what was drawn last.
 
 Scene coordinates are `along` and `across` a line through the scene, which may bend; the frame is about 1 wide
 and its middle is near (0, 0). Points are complex numbers, so that turning and scaling is one product.
@@ -16,13 +16,13 @@ from marcir.scenes.look import Colour, Look, Pixels, photograph
 with needs("train"):
     from PIL import Image, ImageDraw
 
-# What must be seen of a label before the image carries it, as a share of the frame.
-SEEN: dict[str, float] = {
+# Minimum share of the frame that a label must cover to be assigned to the image.
+MIN_SHARE: dict[str, float] = {
     "airplane": 0.008, "bare soil": 0.03, "building": 0.02, "car": 0.004, "chaparral": 0.02, "court": 0.02,
     "dock": 0.006, "field": 0.04, "grass": 0.03, "mobile home": 0.01, "pavement": 0.02, "sand": 0.02,
     "sea": 0.03, "ship": 0.004, "tank": 0.02, "tree": 0.015, "water": 0.03,
 }  # fmt: skip
-SCENE_LABELS = tuple(SEEN)
+SCENE_LABELS = tuple(MIN_SHARE)
 
 Mask = NDArray[np.bool_]
 Shape = NDArray[np.complex128]
@@ -37,7 +37,7 @@ _NUMBER = {label: number for number, label in enumerate(SCENE_LABELS, start=1)}
 
 
 class Canvas:
-    """A scene seen at a random turn and zoom; what is drawn later covers what was drawn before.
+    """A scene with random rotation and zoom; later drawing covers earlier drawing.
 
     Args:
         rng: Source of everything random in the scene.
@@ -65,7 +65,7 @@ class Canvas:
     # Randomness
 
     def draw(self, span: Span) -> float:
-        """A number of a span."""
+        """Draw a number from a span."""
         return self.rng.uniform(*span) if isinstance(span, tuple) else span
 
     def noise(self, cells: int) -> Pixels:

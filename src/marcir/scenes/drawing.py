@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from marcir.checks import check_int, check_seed
+from marcir.scenes.canvas import MIN_SHARE, Canvas, Span
 from marcir.scenes.canvas import SCENE_LABELS as SCENE_LABELS
-from marcir.scenes.canvas import SEEN, Canvas, Span
 from marcir.scenes.layout import ACROSS, ANYWHERE, Patch, Road, Rows, Step
 
 SIZES = range(16, 1025)
@@ -188,6 +188,6 @@ def seen_labels(shares: dict[str, float]) -> frozenset[str]:
     >>> sorted(seen_labels({"car": 0.01, "pavement": 0.01, "grass": 0.9, "tree": 0.001}))
     ['car', 'grass', 'pavement']
     """
-    seen = {label for label, share in shares.items() if share >= SEEN[label]}
+    seen = {label for label, share in shares.items() if share >= MIN_SHARE[label]}
     grounds = {max(GROUNDS[label], key=lambda name: shares.get(name, 0.0)) for label in seen & GROUNDS.keys()}
     return frozenset(seen | grounds)

@@ -14,16 +14,16 @@ from pathlib import Path
 import numpy as np
 
 from marcir.checks import check_int
-from marcir.config import TrainConfig, fitting_batch
+from marcir.config import TrainConfig, suggest_batch_size
 from marcir.data.images import decode_image, read_content
 from marcir.data.label_csv import path_below, read_label_table
-from marcir.data.reading import in_batches, read_batches
+from marcir.data.prefetch import in_batches, read_batches
 from marcir.errors import BrokenImageError, DataError, needs
 from marcir.figures.samples import displayable
 from marcir.model.device import batches_ahead
 from marcir.model.embed import images_of_folder
 from marcir.model.model import BATCH, Model, load_model
-from marcir.model.pretrained import is_pretrained, pretrained_model
+from marcir.model.pretrained import is_imagenet_only, pretrained_model
 from marcir.progress import track
 from marcir.search.lance import LanceStore
 from marcir.search.lance_io import is_store, sole_writer
@@ -165,7 +165,7 @@ def _hints(model: Model, images: Path, labels: str | Path | None, count: int) ->
     if labels is None and table.is_file():
         yield f"{table} was not used: with --labels {shlex.quote(str(table))} its labels are stored, too."
         labels = table
-    if is_pretrained(model.config):
+    if is_imagenet_only(model.config):
         yield _advice(images, labels, count)
 
 
@@ -182,7 +182,7 @@ def _advice(images: str | Path, labels: str | Path | None, count: int) -> str:
     words += ["--encoder.frozen", "true", "--train.epochs", "60", "--train.schedule", "cosine"]
     trained = int(0.7 * count)
     if trained < 2 * TrainConfig.batch_size:
-        words += ["--train.batch_size", str(fitting_batch(trained))]
+        words += ["--train.batch_size", str(suggest_batch_size(trained))]
     words += ["--run", f"runs/{Path(images).resolve().name or 'mine'}"]
     return (
         "These are features of ImageNet. A head trained on labels of this archive (labels.csv: path,labels) "
@@ -358,7 +358,7 @@ class _Indexing:
             if _bytes_of(before) == _bytes_of(content):
                 return _File(image, content)
             pixels = decode_image(data, path)
-            square = self.model.square(pixels, path)
+            square = self.model.preprocess(pixels, path)
         except BrokenImageError as error:
             return _File(image, "", problem=str(error))
         row = Row(

@@ -54,5 +54,5 @@ def embed_content(model: "Model", content: bytes, title: str) -> EmbeddedImage:
     from marcir.search.index import thumbnail  # with the network: the service answers before it is loaded
 
     pixels = decode_image(content, title)
-    (vector,) = model.embed_squares([model.square(pixels, Path(title))])
+    (vector,) = model.embed_preprocessed([model.preprocess(pixels, Path(title))])
     return EmbeddedImage(vector, thumbnail(pixels, content), pixels.shape[1], pixels.shape[0])

@@ -12,7 +12,7 @@ from urllib.parse import quote
 import numpy as np
 from PIL import Image
 
-from marcir.data.decoding import MAX_BYTES
+from marcir.data.decode.limits import MAX_BYTES
 from marcir.data.images import decode_image
 from marcir.errors import BrokenImageError, MissingImageError
 from marcir.figures.samples import displayable

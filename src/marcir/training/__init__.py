@@ -1,1 +1,1 @@
-"""The parts of a training run."""
+"""Train, resume and evaluate models."""

@@ -1,4 +1,4 @@
-"""The encoder and the loss of a run."""
+"""Build the encoder and the loss of a run."""
 
 from collections.abc import Sequence
 
@@ -7,15 +7,15 @@ import torch
 from marcir.catalog import create_loss
 from marcir.config import Config, EncoderConfig
 from marcir.data.dataset import ArchiveDataset
-from marcir.data.resize import prepared
+from marcir.data.resize import eval_transform
 from marcir.losses import MultiLabelLoss
 from marcir.model.backbone import create_backbone
-from marcir.model.encoder import Encoder, settle_batch_norm
+from marcir.model.encoder import Encoder, adapt_batch_norm
 from marcir.training.task import Task, band_statistics
 
 
 def build_encoder(config: EncoderConfig, task: Task, seed: int) -> Encoder:
-    """The encoder with its first weights, which the seed fixes whatever the loss is."""
+    """Build the encoder with its initial weights, which depend on the seed and not on the loss."""
     bands, source = task.source.bands, task.source
     torch.manual_seed(seed)
     backbone = create_backbone(config.backbone, bands, task.size, config.weights)
@@ -33,33 +33,34 @@ def build_untrained(
     size: int,
     positions: Sequence[int],
 ) -> Encoder:
-    """The backbone of an encoder as it was before training: its own features, with BN statistics that fit.
+    """Build the backbone as it was before training, with batch-norm statistics adapted to the images.
 
     Args:
-        settings: Of the encoder.
-        seed: Of its first weights.
+        settings: Settings of the encoder.
+        seed: Seed of the initial weights.
         like: The trained encoder.
-        images: The archive that it was trained on, or another one.
-        size: Side of the images that the network sees.
-        positions: Which images batch-norm statistics are estimated on.
+        images: The training archive, or another one.
+        size: Image size of the network.
+        positions: Images for the batch-norm statistics.
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         backbone = create_backbone(settings.backbone, images.bands, size, settings.weights)
     mean, std = (tuple(values.flatten().tolist()) for values in (like.mean, like.std))
     encoder = Encoder(backbone, settings.dim, "backbone", mean, std).to(like.device)
-    settle_batch_norm(encoder, settings.weights, positions, lambda part: prepared(images.batch(part), size))
+    adapt_batch_norm(
+        encoder, settings.weights, positions, lambda part: eval_transform(images.batch(part), size)
+    )
     return encoder.eval()
 
 
 def fit_batch_norm(encoder: Encoder, config: EncoderConfig, task: Task) -> None:
-    """Give the backbone batch-norm statistics of the training images, unless it came with ones that fit."""
-    positions = task.positions("train")
-    settle_batch_norm(encoder, config.weights, positions, task.images)
+    """Estimate the backbone's batch-norm statistics on the training images, unless its own fit them."""
+    adapt_batch_norm(encoder, config.weights, task.positions("train"), task.images)
 
 
 def build_loss(config: Config, task: Task) -> MultiLabelLoss:
-    """The loss; what it draws comes from a generator of its own."""
+    """Build the loss, with a random generator of its own."""
     return create_loss(
         config.loss.name,
         statistics=task.statistics,

@@ -1,4 +1,4 @@
-"""Everything that a run needs to go on exactly where it was, written whole or not at all."""
+"""Checkpoints of a run, written atomically: resuming one gives the same bits as no interruption."""
 
 import os
 import shutil
@@ -21,15 +21,15 @@ _TENSORS, _NUMBERS = "state.safetensors", "state.json"
 
 @record(frozen=False)
 class Progress:
-    """Where a run stands.
+    """The progress of a run.
 
     Attributes:
-        epoch: The epoch that is being trained, from 0.
-        step: Batches of it that are done.
+        epoch: The current epoch, from 0.
+        step: Finished batches of this epoch.
         loss_sum: Sum of their losses.
         best: The best validation score so far.
-        best_epoch: When it was reached.
-        seconds: Time spent so far.
+        best_epoch: The epoch of that score.
+        seconds: Training time so far.
         history: One row per epoch.
     """
 
@@ -44,7 +44,7 @@ class Progress:
 
 @record()
 class _Numbers:
-    """What a checkpoint holds beside tensors: where the run stands, and the optimiser's settings."""
+    """The content of a checkpoint besides tensors: progress and the optimiser's settings."""
 
     progress: Progress
     optimiser: list[dict[str, Any]]
@@ -55,18 +55,18 @@ class Checkpoints:
     """The checkpoints of a run: `last/` in its folder.
 
     Args:
-        folder: Where they are.
-        keep: How many are kept.
+        folder: The folder of the checkpoints.
+        keep: Number of checkpoints to keep.
     """
 
     def __init__(self, folder: Path, keep: int) -> None:
         self.folder, self.keep = folder, keep
 
     def save(self, progress: Progress, encoder: nn.Module, loss: nn.Module, optimiser: Optimizer) -> Path:
-        """Write a checkpoint beside the others, then rename it and remove the oldest.
+        """Write a checkpoint atomically and remove the oldest ones.
 
         Raises:
-            TrainingError: Where it cannot be written; the last good one stays.
+            TrainingError: If it cannot be written; older checkpoints are kept.
         """
         name = f"epoch-{progress.epoch:05d}-step-{progress.step:07d}"
         temporary, final = self.folder / f".{name}.part", self.folder / name
@@ -84,10 +84,10 @@ class Checkpoints:
         except (OSError, SafetensorError) as error:
             shutil.rmtree(temporary, ignore_errors=True)
             raise TrainingError(
-                f"{final}: cannot be written ({reason(error)}). The checkpoints before it are untouched: "
-                "make room and start the same command again."
+                f"{final}: cannot be written ({reason(error)}). Older checkpoints are untouched: "
+                "free some disk space and run the same command again."
             ) from error
-        # Newer ones could not be read, or this one would not have been written again.
+        # Newer checkpoints must be unreadable, or training would have resumed from them.
         newer = [path for path in self._all() if path.name > name]
         older = [path for path in self._all() if path.name <= name]
         for path in (*newer, *older[: -self.keep]):
@@ -95,10 +95,10 @@ class Checkpoints:
         return final
 
     def load(self, encoder: nn.Module, loss: nn.Module, optimiser: Optimizer) -> Progress | None:
-        """Go back to the newest checkpoint that can be read; None where there is none.
+        """Restore the newest readable checkpoint; None if there are no checkpoints.
 
         Raises:
-            TrainingError: Where there are some, but none can be read or fits.
+            TrainingError: If no checkpoint can be read, or if it belongs to another model.
         """
         problems = []
         for path in reversed(self._all()):
@@ -118,7 +118,7 @@ class Checkpoints:
             return numbers.progress
         if problems:
             raise TrainingError(
-                f"no checkpoint can be read: {'; '.join(problems)}. Remove them to start anew."
+                f"no checkpoint can be read: {'; '.join(problems)}. Remove them to start again."
             )
         return None
 
@@ -129,19 +129,18 @@ class Checkpoints:
 def _state(
     encoder: nn.Module, loss: nn.Module, optimiser: Optimizer
 ) -> tuple[dict[str, Tensor], list[dict[str, Any]]]:
-    """All tensors under one name each, and the optimiser's numbers."""
+    """All tensors by name, and the optimiser's parameter groups."""
     tensors = {f"encoder.{name}": value for name, value in encoder.state_dict().items()}
     tensors |= {f"loss.{name}": value for name, value in loss.state_dict().items()}
-    kept = optimiser.state_dict()
-    for index, values in kept["state"].items():
+    state = optimiser.state_dict()
+    for index, values in state["state"].items():
         tensors |= {f"optimiser.{index}.{name}": torch.as_tensor(value) for name, value in values.items()}
     tensors["random"] = torch.get_rng_state()
     if torch.cuda.is_available():
         tensors["random.cuda"] = torch.cuda.get_rng_state()
-    # Copies: safetensors refuses tensors that share memory or are not in their plain order.
-    return {name: value.detach().cpu().contiguous().clone() for name, value in tensors.items()}, kept[
-        "param_groups"
-    ]
+    # Copies, because safetensors refuses tensors that share memory or are not contiguous.
+    copies = {name: value.detach().cpu().contiguous().clone() for name, value in tensors.items()}
+    return copies, state["param_groups"]
 
 
 def _restore(
@@ -151,10 +150,10 @@ def _restore(
     loss: nn.Module,
     optimiser: Optimizer,
 ) -> None:
-    encoder.load_state_dict(_below("encoder.", tensors))
-    loss.load_state_dict(_below("loss.", tensors))
+    encoder.load_state_dict(_with_prefix("encoder.", tensors))
+    loss.load_state_dict(_with_prefix("loss.", tensors))
     state: dict[int, dict[str, Tensor]] = {}
-    for key, value in _below("optimiser.", tensors).items():
+    for key, value in _with_prefix("optimiser.", tensors).items():
         index, name = key.split(".", 1)
         state.setdefault(int(index), {})[name] = value
     optimiser.load_state_dict({"state": state, "param_groups": groups})
@@ -163,7 +162,7 @@ def _restore(
         torch.cuda.set_rng_state(tensors["random.cuda"])
 
 
-def _below(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+def _with_prefix(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
     return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
 
 

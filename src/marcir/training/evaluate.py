@@ -9,13 +9,13 @@ from torch import Tensor
 from marcir.config import Config, read_yaml
 from marcir.data.archive import Archive, open_archive
 from marcir.data.dataset import ArchiveDataset, open_images
-from marcir.data.labelled import LabelledEmbeddings
+from marcir.data.labelled_embeddings import LabelledEmbeddings
 from marcir.data.split import PARTS, Split
 from marcir.data.validation import OnBroken
 from marcir.errors import ConfigError, DataError, MarcirError, did_you_mean
 from marcir.model.encoder import Encoder
 from marcir.model.model import BATCH, Model, load_model
-from marcir.model.pretrained import is_pretrained, pretrained_model
+from marcir.model.pretrained import is_imagenet_only, pretrained_model
 from marcir.training.build import build_untrained
 from marcir.training.evaluation import Evaluation, evaluate_embeddings
 from marcir.training.inputs import embed_positions
@@ -24,13 +24,13 @@ from marcir.types import Embeddings
 
 @dataclass(frozen=True, eq=False)
 class ModelEvaluation:
-    """Scores of a model on an archive, and what they were made from.
+    """Scores of a model on an archive, with the embeddings.
 
     Attributes:
         evaluation: Scores beside chance, oracle and the untrained backbone.
         queries: Vectors and labels.
         root: The archive's folder.
-        notes: What a reader must know besides.
+        notes: Remarks on the scores, one sentence each.
     """
 
     evaluation: Evaluation
@@ -61,15 +61,15 @@ def evaluate(
         model: A folder of `marcir train`; None for ImageNet features.
         dataset: The dataset's name.
         root: Its folder.
-        labels: A label table elsewhere.
-        part: `train`, `validation`, `test` or `all`. By default the run's test images where this is the
-            archive that it was trained on, else all images.
-        name: What the model is called; its folder's name by default.
-        on_broken: What broken images do.
-        variants: Named variants of the columns.
-        seed: Of chance and intervals.
-        device: Where the network runs.
-        batch_size: Images that are embedded at a time.
+        labels: A label table outside the folder.
+        part: `train`, `validation`, `test` or `all`. By default the run's test images if the model was
+            trained on this archive, else all images.
+        name: Name of the model; by default that of its folder.
+        on_broken: `error` refuses broken images; `skip` leaves them out.
+        variants: Variants of the metrics by name.
+        seed: Seed of the random rankings and the bootstrap.
+        device: Device of the network.
+        batch_size: Images per batch.
     """
     if part not in (None, "all", *PARTS):
         raise ConfigError(f"--part '{part}': unknown. {did_you_mean(str(part), ['all', *PARTS])}")
@@ -78,7 +78,7 @@ def evaluate(
     images = open_images(archive, loaded.config.packed_size, on_broken)
     _check_form(loaded, images)
     archive = images.archive
-    positions, fitted_on, note = _choose(loaded, archive, part)
+    positions, training, note = _select_images(loaded, archive, part)
 
     def embed(encoder: Encoder) -> Tensor:
         return embed_positions(encoder, images, loaded.config.size, positions, batch_size, show_progress=True)
@@ -87,9 +87,9 @@ def evaluate(
     vectors = Embeddings(ids, embed(loaded.encoder).numpy())
     queries = LabelledEmbeddings(vectors, archive.labels[positions], archive.vocabulary)
     untrained, notes = None, [note]
-    if not is_pretrained(loaded.config):  # that one is the untrained backbone
+    if not is_imagenet_only(loaded.config):  # which is the untrained backbone itself
         try:
-            untrained = embed(_untrained(loaded, images, fitted_on))
+            untrained = embed(_untrained(loaded, images, training))
         except MarcirError as error:
             notes.append(f"No row of the untrained backbone: {error}")
     evaluation = evaluate_embeddings(
@@ -104,8 +104,8 @@ def evaluate(
 
 
 def _untrained(model: Model, images: ArchiveDataset, positions: Sequence[int]) -> Encoder:
-    """The model's backbone with the first weights of its run."""
-    settings = Config.of(read_yaml(model.path / "config.yaml"))
+    """The model's backbone with the initial weights of its run."""
+    settings = Config.from_dict(read_yaml(model.path / "config.yaml"))
     return build_untrained(
         settings.encoder, settings.train.seed, model.encoder, images, model.config.size, positions
     )
@@ -120,11 +120,10 @@ def _check_form(model: Model, source: ArchiveDataset) -> None:
         )
 
 
-def _choose(model: Model, archive: Archive, part: str | None) -> tuple[list[int], list[int], str]:
-    """Positions to score, positions that the untrained backbone's statistics are taken from, and a note."""
+def _select_images(model: Model, archive: Archive, part: str | None) -> tuple[list[int], list[int], str]:
+    """Positions to score, positions for the untrained backbone's batch-norm statistics, and a remark."""
     everything = list(range(len(archive)))
-    same = archive.label_checksum == model.config.label_checksum
-    if not same:
+    if archive.label_checksum != model.config.label_checksum:
         if part not in (None, "all"):
             raise ConfigError(
                 f"--part {part}: the model was not trained on this archive, which has no parts. "
@@ -134,14 +133,14 @@ def _choose(model: Model, archive: Archive, part: str | None) -> tuple[list[int]
     split = Split.load(model.path / "split.json", archive)
     training = split.positions(archive, "train")
     if part == "all":
-        return everything, training, "All images, those that the model was trained on among them."
+        return everything, training, "All images, including the training images."
     chosen = part or "test"
     note = f"The {chosen} images of the run's split."
     return split.positions(archive, chosen), training, note
 
 
 def _training_counts(model: Model, archive: Archive) -> list[int] | None:
-    """Training images of the archive's labels; None where the model knows other labels."""
+    """Training images per label of the archive; None if the model does not know all of them."""
     known = dict(zip(model.config.labels, model.config.training_counts, strict=True))
     if not set(archive.vocabulary.names) <= set(known):
         return None

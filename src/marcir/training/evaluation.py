@@ -1,4 +1,4 @@
-"""Score a model on labelled images: the seven columns beside chance and ceiling, tables, figures."""
+"""Score embeddings against labels: the seven metrics beside chance and oracle, as a table and as JSON."""
 
 import json
 import math
@@ -12,28 +12,28 @@ from torch import Tensor
 
 import marcir
 from marcir.checks import check_seed
-from marcir.data.labelled import LabelledEmbeddings as LabelledEmbeddings
-from marcir.data.labelled import same_labels
+from marcir.data.labelled_embeddings import LabelledEmbeddings as LabelledEmbeddings
+from marcir.data.labelled_embeddings import align_vocabularies
 from marcir.files import atomic_write
 from marcir.metrics.comparison import Interval, bootstrap_intervals
 from marcir.metrics.curves import Curves, CurveSums
 from marcir.metrics.retrieval_scores import chance_scores, oracle_scores, retrieval_scores
 from marcir.metrics.scores import Scores
-from marcir.text_tables import aligned, markdown, percent, plain
+from marcir.text_tables import aligned, markdown, nan_to_none, percent
 
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """The scores of a model and what they are measured against.
+    """The scores of a model beside reference scores.
 
     Attributes:
-        name: What the model is called.
+        name: Name of the model.
         model: Its scores.
-        intervals: 95 % bootstrap intervals of its columns, over queries.
-        references: Other rows, such as chance, oracle and untrained, by name.
-        curves: What the figures show.
+        intervals: 95 % bootstrap intervals of its scores, over queries.
+        references: Scores of chance, oracle and the untrained backbone, by name.
+        curves: Data of the figures.
         judged_by: Fingerprint of the queries, the gallery and their labels.
-        about: Further facts for the JSON file.
+        about: Further entries of the JSON file.
     """
 
     name: str
@@ -45,16 +45,16 @@ class Evaluation:
     about: dict[str, str] = field(default_factory=dict)
 
     def rows(self) -> list[list[str]]:
-        """The table: a header, then references, the model, its intervals and what was left out."""
-        named = {**self.references, self.name: self.model}
-        rows = [["", *self.model], *([name, *map(percent, of.values())] for name, of in named.items())]
+        """The table: a header, the references, the model, its intervals, and queries left out."""
+        scores = {**self.references, self.name: self.model}
+        rows = [["", *self.model], *([name, *map(percent, row.values())] for name, row in scores.items())]
         rows.append(["  95 % from", *(percent(interval.low) for interval in self.intervals.values())])
         rows.append(["  to", *(percent(interval.high) for interval in self.intervals.values())])
         rows.append(["left out", *(str(number) for number in self.model.left_out.values())])
         return rows
 
     def notes(self) -> list[str]:
-        """What a reader must know of the table."""
+        """Remarks on the table, one paragraph each."""
         queries, gallery = len(self.model.ids), self.model.gallery
         lines = [
             f"{queries:,} queries, {gallery:,} gallery images each, percent. "
@@ -88,25 +88,25 @@ class Evaluation:
         return "\n\n".join(parts) + "\n"
 
     def as_json(self) -> dict[str, Any]:
-        """What `marcir compare` reads."""
+        """The content of the JSON file that `marcir compare` reads."""
         return {
             "marcir": marcir.__version__,
             "name": self.name,
             "judged_by": self.judged_by,
             **self.about,
             "model": self.model.as_json(),
-            "intervals": {name: plain(asdict(interval)) for name, interval in self.intervals.items()},
-            "references": {name: _without_queries(of.as_json()) for name, of in self.references.items()},
+            "intervals": {name: nan_to_none(asdict(interval)) for name, interval in self.intervals.items()},
+            "references": {name: _without_queries(row.as_json()) for name, row in self.references.items()},
             "curves": self.curves.as_json(),
         }
 
     def save_json(self, path: str | Path) -> None:
-        """Write the JSON file, whole or not at all."""
+        """Write the JSON file atomically."""
         with atomic_write(Path(path)) as temporary:
             temporary.write_text(json.dumps(self.as_json(), allow_nan=False) + "\n", "utf-8")
 
     def save_markdown(self, path: str | Path) -> None:
-        """Write the Markdown file, whole or not at all."""
+        """Write the Markdown file atomically."""
         with atomic_write(Path(path)) as temporary:
             temporary.write_text(self.markdown(), "utf-8")
 
@@ -121,22 +121,22 @@ def evaluate_embeddings(
     untrained: Tensor | None = None,
     seed: int = 0,
 ) -> Evaluation:
-    """Score vectors beside chance, oracle and other rows.
+    """Score embeddings beside chance, oracle and, optionally, the untrained backbone.
 
     Args:
-        name: What the model is called.
+        name: Name of the model.
         queries: Vectors and labels of the queries.
         gallery: Those of the gallery; by default the queries rank each other.
-        variants: Named variants of the columns.
+        variants: Variants of the metrics by name.
         training_counts: Training images per label. (L,)
-        untrained: Vectors of the queries before training, for one more row.
-        seed: Of the random rankings and of the bootstrap.
+        untrained: Vectors of the queries before training.
+        seed: Seed of the random rankings and the bootstrap.
     """
     check_seed(seed)
     name = " ".join(name.split())
     if name.lower() in ("chance", "oracle", *([] if untrained is None else ["untrained"])):
-        name += " (model)"  # two rows must not have one name
-    queries, gallery = same_labels(queries, gallery)
+        name += " (model)"  # row names must be unique
+    queries, gallery = align_vocabularies(queries, gallery)
     sums = CurveSums()
     scores = retrieval_scores(
         queries.embeddings.vectors,

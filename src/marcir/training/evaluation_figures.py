@@ -1,4 +1,4 @@
-"""Figures of an evaluation: curves, labels, and sheets of what was found."""
+"""Figures of an evaluation: curves, scores per label, and retrieved images."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -9,7 +9,7 @@ import torch
 
 from marcir.checks import check_int, check_seed
 from marcir.data.images import SUFFIXES, read_image
-from marcir.data.labelled import LabelledEmbeddings, same_labels
+from marcir.data.labelled_embeddings import LabelledEmbeddings, align_vocabularies
 from marcir.errors import DataError, did_you_mean
 from marcir.figures.label_bars import draw_label_bars
 from marcir.figures.pair_similarity import draw_similarity_by_overlap
@@ -22,7 +22,7 @@ from marcir.training.evaluation import Evaluation
 
 
 def draw_evaluation(evaluation: Evaluation, folder: str | Path) -> list[Path]:
-    """Draw precision by threshold, overlap by rank, labels, and cosine by overlap; returns the files."""
+    """Draw precision by threshold, overlap by rank, AP per label, and cosine by overlap; return the files."""
     folder, curves, name = Path(folder), evaluation.curves, evaluation.name
     precision, overlap = folder / "precision-by-threshold.png", folder / "overlap-by-rank.png"
     draw_precision_by_threshold(
@@ -64,26 +64,26 @@ def draw_hits(
     hits: int = 8,
     seed: int = 0,
 ) -> None:
-    """Draw what chosen or random queries find.
+    """Draw the retrieved images of selected or random queries.
 
     Args:
         queries: Vectors and labels of the queries.
         gallery: Those of the gallery; by default the other queries.
-        images: The folder where an id is a path, or the name of a file anywhere below.
-        out: Where the PNG goes.
+        images: The image folder; an id is a path below it, or the name of a file anywhere below it.
+        out: The PNG file.
         chosen: Ids of queries; random ones by default.
-        rows: How many random queries.
-        hits: Hits of each.
-        seed: Draws the queries.
+        rows: Number of random queries.
+        hits: Hits per query.
+        seed: Seed of the random queries.
     """
     check_int("rows", rows, 1), check_int("hits", hits, 1)
-    queries, gallery = same_labels(queries, gallery)
+    queries, gallery = align_vocabularies(queries, gallery)
     files = _Files(Path(images))
     position_of = {image: position for position, image in enumerate(queries.embeddings.ids)}
     for image in chosen:
         if image not in position_of:
             hint = did_you_mean(image, list(position_of)[:2000])
-            raise DataError(f"--query '{image}' is none of the embeddings' ids. {hint[:300]}")
+            raise DataError(f"--query '{image}' is not an id of the embeddings. {hint[:300]}")
     generator = torch.Generator().manual_seed(check_seed(seed))
     drawn = torch.randperm(len(position_of), generator=generator, device="cpu")[:rows].tolist()
     positions = [position_of[image] for image in chosen] or drawn
@@ -97,14 +97,14 @@ def draw_models(
     chosen: Sequence[str],
     hits: int,
 ) -> None:
-    """Draw what queries find with each of several models, one row per query and model.
+    """Draw the retrieved images of several models, one row per query and model.
 
     Args:
-        models: Names, and vectors of the same images.
-        images: The folder of the images.
-        out: Where the PNG goes.
+        models: Vectors of the same images by the name of the model.
+        images: The image folder.
+        out: The PNG file.
         chosen: Ids of the queries.
-        hits: Hits of each.
+        hits: Hits per query.
     """
     files, rows = _Files(Path(images)), []
     for image in chosen:
@@ -117,31 +117,31 @@ def draw_models(
 def _row(
     queries: LabelledEmbeddings, gallery: LabelledEmbeddings | None, position: int, hits: int, files: "_Files"
 ) -> SheetRow:
-    among = gallery or queries
+    ranked = gallery or queries
     z = unit_vectors(queries.embeddings.vectors[[position]], "embeddings")
-    similarity = z @ unit_vectors(among.embeddings.vectors, "gallery embeddings").T
+    similarity = z @ unit_vectors(ranked.embeddings.vectors, "gallery embeddings").T
     order = rank(similarity, torch.tensor([position], device="cpu") if gallery is None else None)[
         0, :hits
     ].tolist()
     y = queries.labels[[position]]
-    overlap = jaccard(y.double(), among.labels[order])[0]
-    shared = queries.vocabulary.decode(y & among.labels[order])
-    found = tuple(
+    overlap = jaccard(y.double(), ranked.labels[order])[0]
+    shared = queries.vocabulary.decode(y & ranked.labels[order])
+    sheet_hits = tuple(
         SheetHit(
-            files.read(among.embeddings.ids[hit]),
-            among.embeddings.ids[hit],
+            files.read(ranked.embeddings.ids[hit]),
+            ranked.embeddings.ids[hit],
             float(similarity[0, hit]),
-            tuple(shared[place]),
-            float(overlap[place]),
+            tuple(shared[k]),
+            float(overlap[k]),
         )
-        for place, hit in enumerate(order)
+        for k, hit in enumerate(order)
     )
     name = queries.embeddings.ids[position]
-    return SheetRow(files.read(name), name, tuple(queries.vocabulary.decode(y)[0]), found)
+    return SheetRow(files.read(name), name, tuple(queries.vocabulary.decode(y)[0]), sheet_hits)
 
 
 class _Files:
-    """Image files of a folder, by path or by name, with or without their ending."""
+    """Image files of a folder by path or by name, with or without extension."""
 
     def __init__(self, folder: Path) -> None:
         if not folder.is_dir():
@@ -158,11 +158,11 @@ class _Files:
                     self._by_name.setdefault(key, []).append(path)
 
     def read(self, image: str) -> np.ndarray:
-        found = self._by_path.get(PurePath(image).as_posix()) or self._by_name.get(image) or []
-        if not found:
+        paths = self._by_path.get(PurePath(image).as_posix()) or self._by_name.get(image) or []
+        if not paths:
             raise DataError(f"{self._folder}: no image for the id '{image}'. Set --images to its folder.")
-        if len(found) > 1:
+        if len(paths) > 1:
             raise DataError(
-                f"the id '{image}' may be {found[0]} or {found[1]}. Use paths below the folder as ids."
+                f"the id '{image}' may be {paths[0]} or {paths[1]}. Use paths below the folder as ids."
             )
-        return read_image(found[0])
+        return read_image(paths[0])

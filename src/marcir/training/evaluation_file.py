@@ -1,4 +1,4 @@
-"""What is read of a file of `marcir evaluate --json`, such as the metrics.json of a run."""
+"""The JSON file of `marcir evaluate --json`, such as the metrics.json of a run."""
 
 from collections.abc import Mapping
 from dataclasses import field
@@ -23,12 +23,12 @@ class _Row:
 
 @record(unknown="ignore", eq=False)
 class EvaluationFile:
-    """An evaluation that was saved.
+    """A saved evaluation.
 
     Attributes:
         model: The model's scores.
-        references: Chance, oracle and other rows, by name.
-        name: What the model is called.
+        references: Scores of chance, oracle and the untrained backbone, by name.
+        name: Name of the model.
         judged_by: Fingerprint of the queries, the gallery and their labels.
     """
 
@@ -39,5 +39,5 @@ class EvaluationFile:
 
     @classmethod
     def load(cls, path: str | Path) -> "EvaluationFile":
-        """Read what `Evaluation.save_json` wrote; a DataError where it is something else."""
+        """Read a file of `Evaluation.save_json`; a DataError if it is anything else."""
         return load(cls, path, "what `marcir evaluate --json` writes", "Make it with: marcir evaluate --json")

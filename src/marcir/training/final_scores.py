@@ -1,4 +1,4 @@
-"""Score the best weights of a run on the test images."""
+"""Scores of a run's best weights on the test images."""
 
 from dataclasses import dataclass
 
@@ -14,8 +14,8 @@ from marcir.types import Embeddings
 
 
 @dataclass(frozen=True, eq=False)
-class Tested:
-    """The test images of a run.
+class TestResult:
+    """Scores and embeddings of the test images.
 
     Attributes:
         evaluation: Scores beside chance, oracle and the untrained backbone.
@@ -26,15 +26,15 @@ class Tested:
     images: LabelledEmbeddings
 
 
-def score_test(name: str, config: Config, task: Task, encoder: Encoder, examples: Examples) -> Tested:
+def score_test(name: str, config: Config, task: Task, encoder: Encoder, examples: Examples) -> TestResult:
     """Score an encoder on the test images, beside the same backbone untrained.
 
     Args:
-        name: What the model is called.
-        config: Its settings.
+        name: Name of the model.
+        config: Settings of the run.
         task: Archive and split.
-        encoder: With its best weights.
-        examples: Its inputs.
+        encoder: The encoder with its best weights.
+        examples: Inputs of the encoder.
     """
     positions = task.positions("test")
     encoder.eval()
@@ -48,14 +48,14 @@ def score_test(name: str, config: Config, task: Task, encoder: Encoder, examples
         untrained=_untrained(config, task, encoder, examples, positions),
         seed=config.train.seed,
     )
-    return Tested(evaluation, images)
+    return TestResult(evaluation, images)
 
 
 def _untrained(
     config: Config, task: Task, encoder: Encoder, examples: Examples, positions: list[int]
 ) -> Tensor:
-    """Features of the backbone as it was before training. (N, D)"""
-    if isinstance(examples, FrozenFeatures):  # it still is
+    """Features of the backbone before training. (N, D)"""
+    if isinstance(examples, FrozenFeatures):  # a frozen backbone is never trained
         return examples.features(positions)
     seed, size, source = config.train.seed, task.size, task.source
     untrained = build_untrained(config.encoder, seed, encoder, source, size, task.positions("train"))

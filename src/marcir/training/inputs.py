@@ -1,4 +1,4 @@
-"""What goes into the network: augmented images, or features of a frozen backbone."""
+"""Inputs of the network: augmented images, or cached features of a frozen backbone."""
 
 import hashlib
 from collections.abc import Iterator, Sequence
@@ -15,10 +15,10 @@ from torch import Tensor
 from marcir.config import Config
 from marcir.data.augment import Augmentation
 from marcir.data.dataset import ArchiveDataset
-from marcir.data.reading import in_batches, read_batches
-from marcir.data.resize import prepared
+from marcir.data.prefetch import in_batches, read_batches
+from marcir.data.resize import eval_transform
 from marcir.files import atomic_write, cache_folder
-from marcir.model.device import Precision, batches_ahead, inference_precision, run_batches, to_device
+from marcir.model.device import PrecisionContext, batches_ahead, inference_precision, run_batches, to_device
 from marcir.model.encoder import Encoder
 from marcir.progress import track
 from marcir.training.build import fit_batch_norm
@@ -32,27 +32,27 @@ class Examples(Protocol):
     """Inputs of the network by position in the archive."""
 
     def load(self, positions: Sequence[int]) -> Tensor:
-        """What is read from memory or disk, on the CPU; runs in a thread while the network works."""
+        """Read inputs from memory or disk, on the CPU; runs in a thread while the network computes."""
         ...
 
     def inputs(self, loaded: Tensor, positions: Sequence[int], epoch: int, view: int) -> Tensor:
-        """What the network is trained on, on its device."""
+        """Make the training inputs of the network, on its device."""
         ...
 
     def embed(
-        self, encoder: Encoder, positions: Sequence[int], precision: Precision = inference_precision
+        self, encoder: Encoder, positions: Sequence[int], precision: PrecisionContext = inference_precision
     ) -> Tensor:
-        """Embeddings outside training, float32, on the CPU, of an encoder in evaluation mode. (N, D)"""
+        """Embed images without augmentation; float32, on the CPU. (N, D)"""
         ...
 
 
 class AugmentedImages:
-    """Images, augmented anew in every epoch, on the device of the network.
+    """Images with new augmentations in every epoch, computed on the network's device.
 
     Args:
         task: Archive and split.
-        seed: Of the augmentation.
-        device: Where images are augmented.
+        seed: Seed of the augmentation.
+        device: Device of the augmentation.
     """
 
     def __init__(self, task: Task, seed: int, device: torch.device) -> None:
@@ -60,20 +60,20 @@ class AugmentedImages:
         self._augment = Augmentation(task.size)
 
     def load(self, positions: Sequence[int]) -> Tensor:
-        """Images as they are stored. (B, C, S, S)"""
+        """Read stored images. (B, C, S, S)"""
         return self._task.source.batch(positions)
 
     def inputs(self, loaded: Tensor, positions: Sequence[int], epoch: int, view: int) -> Tensor:
-        """Augmented images. (B, C, size, size)"""
+        """Augment images. (B, C, size, size)"""
         ids = [self._task.archive.ids[position] for position in positions]
         images = to_device(loaded, self._device)
         augmented = self._augment(images, ids, seed=self._seed, epoch=epoch, view=view)
         return augmented.contiguous(memory_format=torch.channels_last)
 
     def embed(
-        self, encoder: Encoder, positions: Sequence[int], precision: Precision = inference_precision
+        self, encoder: Encoder, positions: Sequence[int], precision: PrecisionContext = inference_precision
     ) -> Tensor:
-        """Embeddings of whole images. (N, D)"""
+        """Embed images without augmentation. (N, D)"""
         return embed_positions(encoder, self._task.source, self._task.size, positions, precision=precision)
 
 
@@ -83,38 +83,38 @@ def embed_positions(
     size: int,
     positions: Sequence[int],
     batch_size: int = BATCH,
-    precision: Precision = inference_precision,
+    precision: PrecisionContext = inference_precision,
     show_progress: bool = False,
 ) -> Tensor:
-    """Embeddings of whole images of an archive, float32, on the CPU. (N, D)"""
+    """Embed images of an archive without augmentation; float32, on the CPU. (N, D)"""
     device = encoder.device
-    parts = list(in_batches(positions, batch_size))
-    stored = chain.from_iterable(read_batches(parts, images.batch, 1, batches_ahead(device)))
-    inputs = ((None, whole_images(batch, size, device)) for batch in stored)
-    found = run_batches(encoder.embed, inputs, device, precision)
+    batches = list(in_batches(positions, batch_size))
+    stored = chain.from_iterable(read_batches(batches, images.batch, 1, batches_ahead(device)))
+    inputs = ((None, eval_inputs(batch, size, device)) for batch in stored)
+    results = run_batches(encoder.embed, inputs, device, precision)
     if show_progress:
-        found = track(found, len(positions), "embedding", size=lambda item: len(item[1]))
-    return torch.cat([vectors for _, vectors in found])
+        results = track(results, len(positions), "embedding", size=lambda item: len(item[1]))
+    return torch.cat([vectors for _, vectors in results])
 
 
-def whole_images(stored: Tensor, size: int, device: torch.device) -> Tensor:
-    """Stored images as the network sees them outside training, on its device. (B, C, size, size)"""
-    return prepared(to_device(stored, device), size).contiguous(memory_format=torch.channels_last)
+def eval_inputs(stored: Tensor, size: int, device: torch.device) -> Tensor:
+    """Stored images as network inputs without augmentation, on the device. (B, C, size, size)"""
+    return eval_transform(to_device(stored, device), size).contiguous(memory_format=torch.channels_last)
 
 
 class FrozenFeatures:
-    """Features of a frozen backbone: every image, and a few augmented versions of it, embedded once.
+    """Cached features of a frozen backbone: each image and a few augmented versions of it, embedded once.
 
-    They are kept in the cache for the next run with the same images and weights. While they are computed,
-    they are saved in parts: a run that is killed loses about a minute of work.
+    The cache serves later runs with the same images and weights. While features are computed, they are
+    saved in parts: a run that is killed loses about a minute of work.
 
         features/<fingerprint>.safetensors                       all features, and batch-norm statistics
-        features/parts/<fingerprint>-statistics-*.safetensors    batch-norm statistics, which come first
+        features/parts/<fingerprint>-statistics-*.safetensors    batch-norm statistics, computed first
         features/parts/<fingerprint>-features-*.safetensors      features of some batches
 
     Args:
-        task: Which images.
-        encoder: Its backbone is given batch-norm statistics of the training images first.
+        task: Archive and split.
+        encoder: The encoder; its batch-norm statistics are first adapted to the training images.
         config: Number of versions, and the seed of the augmentation.
     """
 
@@ -125,33 +125,33 @@ class FrozenFeatures:
         path = cache_folder() / "features" / f"{self._fingerprint(encoder)}.safetensors"
         path.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(path.with_suffix(".lock")):
-            kept = _kept(path) or self._write(path, encoder)
+            cached = _load_cached(path) or self._compute(path, encoder)
             _remove_leftovers(path)
-        self._whole, self._augmented = kept.pop("whole"), kept.pop("augmented")  # (N, F), (V, N, F)
-        encoder.backbone.load_state_dict(kept, strict=False)  # what is left: batch-norm statistics
+        self._whole, self._augmented = cached.pop("whole"), cached.pop("augmented")  # (N, F), (V, N, F)
+        encoder.backbone.load_state_dict(cached, strict=False)  # the rest: batch-norm statistics
         encoder.backbone.eval().requires_grad_(False)
 
     def features(self, positions: Sequence[int]) -> Tensor:
-        """What the frozen backbone says of whole images. (B, F)"""
+        """Features of images without augmentation. (B, F)"""
         return self._whole[list(positions)]
 
     def load(self, positions: Sequence[int]) -> Tensor:
-        """Features of all augmented versions. (V, B, F)"""
+        """Read the features of all augmented versions. (V, B, F)"""
         return self._augmented[:, list(positions)]
 
     def inputs(self, loaded: Tensor, positions: Sequence[int], epoch: int, view: int) -> Tensor:
-        """Features of one augmented version of each image, drawn by (seed, epoch, id, view). (B, F)"""
+        """Select one augmented version of each image by (seed, epoch, id, view). (B, F)"""
         names = (self._task.archive.ids[position] for position in positions)
         drawn = [_number(f"{self._seed}\0{epoch}\0{view}\0{name}") % self._versions for name in names]
         return to_device(loaded[drawn, range(len(drawn))], self._device)
 
     def embed(
-        self, encoder: Encoder, positions: Sequence[int], precision: Precision = inference_precision
+        self, encoder: Encoder, positions: Sequence[int], precision: PrecisionContext = inference_precision
     ) -> Tensor:
-        """Embeddings of whole images. (N, D)"""
+        """Embed images without augmentation. (N, D)"""
         features = ((None, self._whole[part]) for part in in_batches(positions, BATCH))
-        found = run_batches(encoder.to_embedding, features, self._device, precision)
-        return torch.cat([vectors for _, vectors in found])
+        results = run_batches(encoder.to_embedding, features, self._device, precision)
+        return torch.cat([vectors for _, vectors in results])
 
     def _fingerprint(self, encoder: Encoder) -> str:
         scale = (*encoder.mean.flatten().tolist(), *encoder.std.flatten().tolist())
@@ -166,12 +166,14 @@ class FrozenFeatures:
             digest.update(images.contiguous().numpy().tobytes())
         return digest.hexdigest()[:24]
 
-    def _write(self, path: Path, encoder: Encoder) -> dict[str, Tensor]:
-        """Embed what an interrupted run has not embedded, and write all features."""
+    def _compute(self, path: Path, encoder: Encoder) -> dict[str, Tensor]:
+        """Compute the features that an interrupted run has not saved, and write all of them."""
         encoder.backbone.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # 1.5 times as fast
         # Other batches, statistics or versions of torch may round differently.
         key = f"{path.stem} {BATCH} {torch.__version__}"
-        statistics = self._settle(Parts(_parts_folder(path), f"{path.stem}-statistics", key), encoder)
+        statistics = self._adapt_batch_norm(
+            Parts(_parts_folder(path), f"{path.stem}-statistics", key), encoder
+        )
         key += hashlib.sha256(save(statistics)).hexdigest()
         parts = Parts(_parts_folder(path), f"{path.stem}-features", key)
         try:
@@ -191,8 +193,8 @@ class FrozenFeatures:
                 raise OSError(str(error)) from error
         return content
 
-    def _settle(self, parts: Parts, encoder: Encoder) -> dict[str, Tensor]:
-        """Give the backbone its batch-norm statistics: those of an interrupted run, or new ones."""
+    def _adapt_batch_norm(self, parts: Parts, encoder: Encoder) -> dict[str, Tensor]:
+        """Load the batch-norm statistics of an interrupted run, or estimate them."""
         if parts.tensors:
             encoder.backbone.load_state_dict(parts.tensors, strict=False)
         else:
@@ -201,7 +203,7 @@ class FrozenFeatures:
         return parts.tensors
 
     def _embed_all(self, parts: Parts, encoder: Encoder) -> dict[str, Tensor]:
-        """Features of every batch in every version, of which version 0 is the whole images."""
+        """Features of every batch in every version; version 0 is without augmentation."""
         encoder.backbone.eval().requires_grad_(False)
         augmented = AugmentedImages(self._task, self._seed, self._device)
         missing = [
@@ -218,12 +220,12 @@ class FrozenFeatures:
             stored = read_batches(missing, read, 1, batches_ahead(self._device))
             for (version, batch), images in chain.from_iterable(stored):
                 if version == 0:
-                    yield (version, batch), whole_images(images, self._task.size, self._device)
+                    yield (version, batch), eval_inputs(images, self._task.size, self._device)
                 else:
                     yield (version, batch), augmented.inputs(images, batch, epoch=0, view=version - 1)
 
         for (version, batch), features in track(
-            run_batches(encoder.describe, inputs(), self._device),
+            run_batches(encoder.extract_features, inputs(), self._device),
             len(self._task.archive) * (self._versions + 1),
             "embedding with the frozen backbone",
             done=sum(len(features) for features in parts.tensors.values()),
@@ -246,23 +248,23 @@ def _part_name(version: int, batch: range) -> str:
 
 
 def _remove_leftovers(path: Path) -> None:
-    """Remove the parts of complete features, and files that a killed process was writing."""
+    """Remove the parts of complete features, and temporary files of a killed process."""
     for temporary in path.parent.glob(f".{path.name}.*"):
         temporary.unlink(missing_ok=True)
     remove_parts(_parts_folder(path), path.stem)
 
 
-def _kept(path: Path) -> dict[str, Tensor] | None:
-    """Features that an earlier run kept; None where there are none, or the file is damaged."""
+def _load_cached(path: Path) -> dict[str, Tensor] | None:
+    """Load features from the cache; None if the file is missing or damaged."""
     try:
-        kept = load_file(path)
+        tensors = load_file(path)
     except (OSError, SafetensorError):
         return None
-    return kept if kept.keys() >= {"whole", "augmented"} else None
+    return tensors if tensors.keys() >= {"whole", "augmented"} else None
 
 
 def _statistics(encoder: Encoder) -> dict[str, Tensor]:
-    """What the backbone knows besides its weights: running means and variances."""
+    """The backbone's buffers: running means and variances."""
     weights = {name for name, _ in encoder.backbone.named_parameters()}
     state = encoder.backbone.state_dict()
     return {name: value for name, value in state.items() if name not in weights}

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn.utils import clip_grad_norm_
 
 from marcir.config import Config
-from marcir.data.reading import read_batches
+from marcir.data.prefetch import read_batches
 from marcir.data.samplers import LabelAwareBatches, ShuffledBatches
 from marcir.errors import ConfigError, TrainingError
 from marcir.losses import DistributedLoss, LossDiagnosis, MultiLabelLoss, diagnose
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
 SELECTED_BY = "nDCG@100"  # Reading R17
-# A mean cosine of all pairs above this means that images are hardly distinguished.
+# A mean cosine of all pairs above this counts as collapse.
 COLLAPSED = 0.99
 
 
-class Trainee(nn.Module):
-    """What is optimised: the encoder, or its head alone where the backbone is frozen."""
+class TrainableModule(nn.Module):
+    """The module that is optimised: the encoder, or only its head if the backbone is frozen."""
 
     def __init__(self, encoder: Encoder, frozen: bool) -> None:
         super().__init__()
@@ -44,8 +44,8 @@ class Trainee(nn.Module):
         embedded: Tensor = self.encoder.project(inputs) if self.frozen else self.encoder(inputs)
         return embedded
 
-    def train(self, mode: bool = True) -> "Trainee":
-        """Set the mode; a frozen backbone keeps its statistics."""
+    def train(self, mode: bool = True) -> "TrainableModule":
+        """Set the mode; a frozen backbone stays in eval mode."""
         super().train(mode)
         if self.frozen:
             self.encoder.backbone.eval()
@@ -54,20 +54,20 @@ class Trainee(nn.Module):
 
 @dataclass
 class Trainer:
-    """A run in progress.
+    """Trains an encoder epoch by epoch.
 
     Attributes:
-        config: Its settings.
+        config: Settings of the run.
         fabric: Devices and processes.
         task: Archive and split.
-        encoder: What is trained.
-        loss: What it is trained with.
+        encoder: The encoder to train.
+        loss: The loss.
         examples: Inputs of the network.
-        checkpoints: Where it is saved.
-        reporter: Tells people.
-        on_best: Called when validation was never better, to write the model.
+        checkpoints: Saves and loads the state of the run.
+        reporter: Prints progress.
+        on_best: Called after each new best validation score, to write the model.
         on_epoch: Called after every epoch, to write the history.
-        asked_to_stop: Set from outside, at any time; all processes stop after the step that they are at.
+        stop_requested: Set by the caller at any time; all processes stop after their current step.
     """
 
     config: Config
@@ -80,16 +80,16 @@ class Trainer:
     reporter: Reporter
     on_best: Callable[[], None]
     on_epoch: Callable[[Progress], None]
-    asked_to_stop: bool = False
+    stop_requested: bool = False
 
     def __post_init__(self) -> None:
         settings, fabric = self.config.train, self.fabric
-        trainee = Trainee(self.encoder, self.config.encoder.frozen)
-        trained = [p for p in (*trainee.parameters(), *self.loss.parameters()) if p.requires_grad]
+        trainable = TrainableModule(self.encoder, self.config.encoder.frozen)
+        trained = [p for p in (*trainable.parameters(), *self.loss.parameters()) if p.requires_grad]
         optimiser = torch.optim.Adam(trained, lr=settings.lr, weight_decay=settings.weight_decay)
-        trainee.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # torch's stubs lack it
+        trainable.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # torch's stubs lack it
         self.loss.to(fabric.device)
-        self.network, self.optimiser = fabric.setup(trainee, optimiser)
+        self.network, self.optimiser = fabric.setup(trainable, optimiser)
         self.objective: Any = self.loss
         if fabric.world_size > 1:
             self.objective = DistributedLoss(self.loss)
@@ -115,19 +115,19 @@ class Trainer:
         self.progress = Progress()
 
     def resume(self) -> bool:
-        """Go back to the newest checkpoint; whether there was one."""
-        found = self.checkpoints.load(self.encoder, self.loss, self.optimiser)
-        self.progress = found or self.progress
-        return found is not None
+        """Restore the newest checkpoint; return whether there was one."""
+        progress = self.checkpoints.load(self.encoder, self.loss, self.optimiser)
+        self.progress = progress or self.progress
+        return progress is not None
 
     def run(self) -> None:
-        """Train until the last epoch, until validation no longer improves, or until asked to stop."""
+        """Train until the last epoch, until `patience` runs out, or until a stop is requested."""
         while not self.done and not self._should_stop():
             self._epoch()
 
     @property
     def done(self) -> bool:
-        """Whether there is nothing left to train."""
+        """Whether training is complete."""
         progress, patience = self.progress, self.config.train.patience
         waited = progress.epoch - 1 - (progress.best_epoch if progress.best_epoch is not None else -1)
         return progress.epoch >= self.config.train.epochs or (patience is not None and waited >= patience)
@@ -143,12 +143,12 @@ class Trainer:
         started, saved = time.monotonic(), time.monotonic()
         seen, seconds_before = 0, progress.seconds
         diagnosis = None
-        # Without the steps that were done before the run was interrupted.
+        # Skip the steps that were finished before an interruption.
         steps = islice(enumerate(self.sampler), progress.step, None)
         with self.reporter.steps(progress, len(self.sampler)) as update:
             for ((step, batch, loaded),) in read_batches(steps, self._load, size=1, ahead=1):
                 last = step == len(self.sampler) - 1
-                value, diagnosis = self._step(batch, loaded, look=last)
+                value, diagnosis = self._step(batch, loaded, diagnosed=last)
                 progress.step, progress.loss_sum = step + 1, progress.loss_sum + value
                 progress.seconds = seconds_before + time.monotonic() - started
                 seen += len(batch) * self.fabric.world_size
@@ -159,19 +159,21 @@ class Trainer:
                     self._save()
                     return
                 if time.monotonic() - saved > 60 * settings.checkpoint_minutes:
-                    self._save(together=False)  # the clocks of processes differ
+                    self._save(wait=False)  # other processes may not save now: their clocks differ
                     saved = time.monotonic()
         speed = seen / max(time.monotonic() - started, 1e-9)
         self._finish_epoch(rate, speed, diagnosis)
 
     def _load(self, item: tuple[int, list[int]]) -> tuple[int, list[int], Tensor]:
-        """The number of a step, where its images stand in the archive, and what is read of them."""
+        """Read a batch: the step, the positions of its images in the archive, and their inputs."""
         step, batch = item
         positions = [self.positions[k] for k in batch]
         return step, positions, self.examples.load(positions)
 
-    def _step(self, positions: list[int], loaded: Tensor, look: bool) -> tuple[float, LossDiagnosis | None]:
-        """One optimiser step; with a look at what the loss does to the batch."""
+    def _step(
+        self, positions: list[int], loaded: Tensor, diagnosed: bool
+    ) -> tuple[float, LossDiagnosis | None]:
+        """Do one optimiser step; return the loss and, if asked for, its diagnosis on the batch."""
         views, epoch = self.config.train.views, self.progress.epoch
         y = self.task.archive.labels[positions].to(self.fabric.device)
         z = self.network(
@@ -189,7 +191,7 @@ class Trainer:
         norm = float(clip_grad_norm_(trained, self.config.train.clip))
         self._check_finite("gradient", math.isfinite(norm))
         self.optimiser.step()
-        diagnosis = diagnose(self.loss, z.detach(), y, gradient_norm=norm) if look else None
+        diagnosis = diagnose(self.loss, z.detach(), y, gradient_norm=norm) if diagnosed else None
         return value, diagnosis
 
     def _check_finite(self, what: str, finite: bool) -> None:
@@ -240,10 +242,10 @@ class Trainer:
 
     @torch.no_grad()
     def embed(self, positions: list[int]) -> Tensor:
-        """Embeddings of images, shared by all processes. (N, D)"""
+        """Embed images, distributed over all processes. (N, D)"""
         self.network.eval()
         fabric = self.fabric
-        # Equal shares: what is missing at the end is embedded twice.
+        # Shares must be equal: the last process embeds some images a second time.
         share = -(-len(positions) // fabric.world_size)
         mine = [positions[(fabric.global_rank * share + k) % len(positions)] for k in range(share)]
         z = self.examples.embed(self.encoder, mine, lambda _: fabric.autocast()).to(fabric.device)
@@ -257,7 +259,7 @@ class Trainer:
                 "no image of the last batch had a partner to learn from: use a larger train.batch_size or "
                 "train.sampler label-aware."
             )
-        # One epoch may pass through it; two in a row are a collapse.
+        # One such epoch may be transient; two in a row are a collapse.
         means = [row.get("mean_cosine") or 0.0 for row in self.progress.history[-2:]]
         if len(means) == 2 and min(means) > COLLAPSED:
             self.reporter.warn(
@@ -265,16 +267,16 @@ class Trainer:
                 "raise loss.tau."
             )
 
-    def _save(self, together: bool = True) -> None:
-        """Write a checkpoint; `together`: nobody goes on, or ends, before it is written."""
+    def _save(self, wait: bool = True) -> None:
+        """Write a checkpoint; with `wait`, all processes block until it is written."""
         if self.fabric.is_global_zero:
             self.checkpoints.save(self.progress, self.encoder, self.loss, self.optimiser.optimizer)
-        if together:
+        if wait:
             self.fabric.barrier()
 
     def _should_stop(self) -> bool:
-        """Whether any process was asked to stop: the same answer on all of them."""
+        """Whether a stop was requested on any process; the same on all of them."""
         if self.fabric.world_size == 1:
-            return self.asked_to_stop
-        asked = torch.tensor(float(self.asked_to_stop), device=self.fabric.device)
-        return bool(self.fabric.all_reduce(asked, reduce_op="sum"))
+            return self.stop_requested
+        requested = torch.tensor(float(self.stop_requested), device=self.fabric.device)
+        return bool(self.fabric.all_reduce(requested, reduce_op="sum"))

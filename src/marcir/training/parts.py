@@ -1,4 +1,4 @@
-"""Results of a long computation, saved in several files until they are complete."""
+"""Intermediate results of a long computation, saved in several files."""
 
 import hashlib
 import time
@@ -11,7 +11,7 @@ from torch import Tensor
 
 from marcir.files import atomic_write, mark_used, remove_unused
 
-# A part is written when the last one is this old; computing one more tensor may take as long again.
+# A part is written once the last one is this old.
 PART_SECONDS = 30.0
 
 
@@ -22,12 +22,12 @@ class Parts:
     and its tensors are missing. Only one process at a time may use the same name.
 
     Args:
-        folder: Where the files are.
-        name: How their names begin.
-        key: What the tensors are computed from.
+        folder: The folder of the files.
+        name: Prefix of their names.
+        key: Identifies what the tensors are computed from.
 
     Attributes:
-        tensors: Those of all parts, and those that were added since.
+        tensors: All saved and added tensors.
     """
 
     def __init__(self, folder: Path, name: str, key: str) -> None:
@@ -37,30 +37,30 @@ class Parts:
         self.tensors = self._load()
 
     def add(self, name: str, tensor: Tensor) -> None:
-        """Add a tensor; save all that are not saved yet where the last part is old enough.
+        """Add a tensor; save all unsaved ones if the last part is old enough.
 
         Raises:
-            ConfigError: Where they cannot be written.
+            ConfigError: If they cannot be written.
         """
         self.tensors[name] = self._unsaved[name] = tensor
         if time.monotonic() - self._saved_at >= PART_SECONDS:
             self.save_added()
 
     def save_added(self) -> None:
-        """Save what was added and is not saved yet.
+        """Save the unsaved tensors.
 
         Raises:
-            ConfigError: Where it cannot be written.
+            ConfigError: If they cannot be written.
         """
         if self._unsaved:
             self.save(self._unsaved)
         self._unsaved, self._saved_at = {}, time.monotonic()
 
     def save(self, tensors: Mapping[str, Tensor]) -> None:
-        """Add tensors as one part, which is written at once: completely or not at all.
+        """Add tensors as one part, written atomically.
 
         Raises:
-            ConfigError: Where it cannot be written.
+            ConfigError: If it cannot be written.
         """
         content = save(dict(tensors))
         with atomic_write(self._path(content)) as temporary:
@@ -68,16 +68,16 @@ class Parts:
         self.tensors |= tensors
 
     def _load(self) -> dict[str, Tensor]:
-        found: dict[str, Tensor] = {}
+        tensors: dict[str, Tensor] = {}
         for path in sorted(self._folder.glob(f"{self._name}-*")):
             with suppress(OSError):
                 content = path.read_bytes()
                 if path == self._path(content):
-                    found |= load(content)
+                    tensors |= load(content)
                     mark_used(path)
                 else:
                     path.unlink()
-        return found
+        return tensors
 
     def _path(self, content: bytes) -> Path:
         checksum = hashlib.sha256(self._key.encode() + b"\0" + content).hexdigest()[:16]
@@ -85,7 +85,7 @@ class Parts:
 
 
 def remove_parts(folder: Path, name: str) -> None:
-    """Remove parts whose names begin so, their temporary files, and parts that were not used for 30 days."""
+    """Remove parts with this prefix, their temporary files, and all parts unused for 30 days."""
     for path in (*folder.glob(f"{name}-*"), *folder.glob(f".{name}-*")):
         with suppress(OSError):
             path.unlink()

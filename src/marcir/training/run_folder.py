@@ -1,4 +1,4 @@
-"""The folder that a training run leaves: weights, configuration, history, scores and a model card."""
+"""The folder of a training run: weights, configuration, history, scores and a model card."""
 
 import csv
 import io
@@ -25,13 +25,13 @@ from marcir.training.checkpoint import Progress
 from marcir.training.evaluation import Evaluation
 from marcir.training.task import Task
 
-# The checksum of the images that a run began with.
+# File with the checksum of the training archive's images.
 _IMAGES = "images.sha256"
-# Settings that do not change what is learned.
-NEUTRAL = frozenset({"data.cache", "train.device", "train.keep", "train.checkpoint_minutes"})
+# Settings that do not affect the result of training.
+NEUTRAL_SETTINGS = frozenset({"data.cache", "train.device", "train.keep", "train.checkpoint_minutes"})
 _OTHER_RUN = "Use another --run, or the archive that it was trained on."
-# Where the archive and its split lie; the split in the folder says what must lie there.
-DATA_PLACES = frozenset({"data.root", "data.labels", "data.split"})
+# Paths of the archive and its split, which may change: their content is compared with split.json.
+PATH_SETTINGS = frozenset({"data.root", "data.labels", "data.split"})
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,78 +51,77 @@ class RunFolder:
 
     @property
     def checkpoints(self) -> Path:
-        """What a run needs to go on."""
+        """The folder of the checkpoints."""
         return self.path / "last"
 
     @property
     def started(self) -> bool:
-        """Whether there is a checkpoint: then the run goes on, with its own settings and split."""
+        """Whether there is a checkpoint: the run is then resumed with its own settings and split."""
         return any(self.checkpoints.glob("epoch-*"))
 
     def settings(self) -> Config:
-        """The settings of the run.
+        """Read the settings of the run.
 
         Raises:
-            ConfigError: Where the file cannot be read as such.
+            ConfigError: If the file is missing or invalid.
         """
         file = self.path / "config.yaml"
         try:
-            return Config.of(read_yaml(file)).anchored()
+            return Config.from_dict(read_yaml(file)).with_absolute_paths()
         except (ConfigError, TypeError) as error:  # settings of the wrong type
             raise ConfigError(
                 f"{file}: not the settings of a run ({reason(error)}). Restore it, or use another --run."
             ) from error
 
     def check(self, config: Config) -> None:
-        """Refuse a folder that holds something else than a run with these settings.
+        """Check that the folder is empty or holds a run with these settings.
 
-        Where the archive lies may differ (`check_archive` looks at what lies there), and a run may get more
-        epochs.
+        Paths may differ (`check_archive` compares the content), and there may be more epochs.
 
         Raises:
             ConfigError: Names the first setting that differs.
         """
         file = self.path / "config.yaml"
         if file.exists() and self.started:
-            begun, ignored = self.settings(), DATA_PLACES
-            if config.train.precision == "auto":  # the run keeps the one that it began with
+            saved, ignored = self.settings(), PATH_SETTINGS
+            if config.train.precision == "auto":  # a resumed run keeps its precision
                 ignored |= {"train.precision"}
-            if config.train.epochs > begun.train.epochs:
+            if config.train.epochs > saved.train.epochs:
                 ignored |= {"train.epochs"}
-            found = first_difference(begun, config, ignored)
-            if found is not None:
-                name, before, now = found
+            difference = first_difference(saved, config, ignored)
+            if difference is not None:
+                name, before, now = difference
                 raise ConfigError(
                     f"{self.path} was trained with {name} = {before}, now it is {now}. "
-                    "Use another --run, or the same settings to go on."
+                    "Use another --run, or the same settings to resume."
                 )
-        elif not file.exists() and self.path.exists() and not all(map(_half_written, self.path.iterdir())):
-            raise ConfigError(f"{self.path}: the folder is not empty and is no run. Use another --run.")
+        elif not file.exists() and self.path.exists() and not all(map(_is_temporary, self.path.iterdir())):
+            raise ConfigError(f"{self.path}: the folder is not empty and not a run. Use another --run.")
 
-    def moved(self, config: Config) -> tuple[str, Any, Any] | None:
-        """The first setting that says where the archive lies and is another now, before and now."""
-        return first_difference(self.settings(), config, frozenset(config.flat()) - DATA_PLACES)
+    def changed_path(self, config: Config) -> tuple[str, Any, Any] | None:
+        """The first path setting that differs from the run's: its name, its value before, and now."""
+        return first_difference(self.settings(), config, frozenset(config.flat()) - PATH_SETTINGS)
 
     def check_archive(self, config: Config, task: Task) -> None:
-        """Refuse to go on with a run whose images or split are not those that it began with.
+        """Check that a resumed run has the same images and split as before.
 
-        Ids and labels are compared with the run's split when that is read; here, the bytes of the images are,
-        wherever the archive lies now, and a split that is given anew.
+        Ids and labels are compared with the run's split when that is read. This compares the bytes of the
+        images, and a split file that is new in the settings.
 
         Raises:
-            ConfigError: Where they differ, or an archive was moved and the run has not recorded its images.
+            ConfigError: If they differ, or if an archive was moved and the run has no checksum of its images.
         """
-        split, moved = config.data.split, self.moved(config)
-        given = split if split != self.settings().data.split else None
-        if given is not None and Split.load(given, task.archive).checksum != task.split.checksum:
+        split, moved = config.data.split, self.changed_path(config)
+        new_split = split if split != self.settings().data.split else None
+        if new_split is not None and Split.load(new_split, task.archive).checksum != task.split.checksum:
             raise ConfigError(f"{self.path} was trained with another split than {split}. {_OTHER_RUN}")
-        if moved is None and config.data.cache != "packed":  # it would have to read all files
+        if moved is None and config.data.cache != "packed":  # the checksum would read all files
             return
-        recorded = self._recorded_images()
+        recorded = self._image_checksum()
         if recorded is None and moved is not None:
             raise ConfigError(
                 f"{self.path} was trained with {moved[0]} = {moved[1]}, now it is {moved[2]}, and has not "
-                f"recorded its images, so that they cannot be compared. {_OTHER_RUN}"
+                f"recorded a checksum of its images to compare with. {_OTHER_RUN}"
             )
         if recorded not in (None, task.source.checksum):
             where = (
@@ -132,32 +131,32 @@ class RunFolder:
                 f"{self.path} was trained {where} the images there are not the same. {_OTHER_RUN}"
             )
 
-    def _recorded_images(self) -> str | None:
-        """The checksum of the images that the run began with; None where it was not recorded."""
+    def _image_checksum(self) -> str | None:
+        """The checksum of the run's images; None if it was not recorded."""
         try:
             return (self.path / _IMAGES).read_text("utf-8").strip()
         except OSError:
             return None
 
-    def claim(self, config: Config, task: Task) -> None:
-        """Write the settings of a run that begins or goes on, and what one that begins is trained on."""
+    def write_settings(self, config: Config, task: Task) -> None:
+        """Write the settings of a run; for a new one also its split and the checksum of its images."""
         import yaml
 
-        # The settings first: they mark the folder as a run, should the process be killed here.
-        self._write("config.yaml", yaml.safe_dump(config.nested(), sort_keys=False))
+        # The settings first: they mark the folder as a run if the process is killed here.
+        self._write("config.yaml", yaml.safe_dump(config.to_dict(), sort_keys=False))
         if not self.started:
             self._write(_IMAGES, task.source.checksum + "\n")
             task.split.save(self.split)
 
-    def sweep(self) -> None:
-        """Remove files that were left half written when the process was killed."""
-        for path in filter(_half_written, self.path.glob("*")):
+    def remove_temporary_files(self) -> None:
+        """Remove incomplete files of a process that was killed."""
+        for path in filter(_is_temporary, self.path.glob("*")):
             path.unlink(missing_ok=True)
-        for path in filter(_half_written, self.checkpoints.glob("*")):
+        for path in filter(_is_temporary, self.checkpoints.glob("*")):
             shutil.rmtree(path, ignore_errors=True)
 
     def save_model(self, encoder: Encoder, config: ModelConfig) -> None:
-        """Write weights and configuration."""
+        """Write the weights and the model's configuration."""
         tensors = {
             name: value.detach().cpu().contiguous().clone() for name, value in encoder.state_dict().items()
         }
@@ -166,17 +165,17 @@ class RunFolder:
         self._write("config.json", json.dumps(asdict(config), indent=1, ensure_ascii=False) + "\n")
 
     def load_weights(self, encoder: Encoder) -> None:
-        """Give an encoder the weights that were best.
+        """Load the best weights into an encoder.
 
         Raises:
-            TrainingError: Where they are gone or damaged.
+            TrainingError: If they are missing or damaged.
         """
         file = self.path / "model.safetensors"
         try:
             encoder.load_state_dict(load_file(file))
         except (OSError, SafetensorError, RuntimeError) as error:
             raise TrainingError(
-                f"{file}: cannot be read ({reason(error)}). Remove {self.checkpoints} to train anew."
+                f"{file}: cannot be read ({reason(error)}). Remove {self.checkpoints} to train again."
             ) from error
 
     def save_history(self, progress: Progress) -> None:
@@ -189,7 +188,7 @@ class RunFolder:
         self._write("history.csv", text.getvalue())
 
     def save_results(self, evaluation: Evaluation | None, config: ModelConfig, progress: Progress) -> None:
-        """Write test scores, where there are any, the curves of the history and the model card."""
+        """Write the test scores, if any, the training curves and the model card."""
         if evaluation is not None:
             evaluation.save_json(self.path / "metrics.json")
         draw_history(progress.history, self.path / "history.png")
@@ -215,7 +214,7 @@ def model_config(config: Config, task: Task, encoder: Encoder) -> ModelConfig:
         embedding=config.encoder.embedding,
         labels=task.archive.vocabulary.names,
         training_counts=tuple(task.statistics.label_counts.tolist()),
-        loss=config.nested()["loss"],
+        loss=config.to_dict()["loss"],
         dataset=config.data.name,
         label_checksum=task.split.label_checksum,
         split_checksum=task.split.checksum,
@@ -223,7 +222,7 @@ def model_config(config: Config, task: Task, encoder: Encoder) -> ModelConfig:
 
 
 def model_card(evaluation: Evaluation | None, config: ModelConfig, progress: Progress) -> str:
-    """A model card in the conventions of the Hugging Face hub."""
+    """The text of a model card as on the Hugging Face hub."""
     options = ", ".join(f"{name} = {value}" for name, value in config.loss.items() if name != "name")
     best = progress.best_epoch + 1 if progress.best_epoch is not None else progress.epoch
     return "\n".join(
@@ -272,19 +271,19 @@ def _scores(evaluation: Evaluation | None) -> list[str]:
 def first_difference(
     before: Config, now: Config, ignored: frozenset[str] = frozenset()
 ) -> tuple[str, Any, Any] | None:
-    """The first setting that matters and differs, its value before, and now; None where there is none.
+    """The first setting that differs and is not neutral, its value before, and now; None if there is none.
 
-    >>> first_difference(Config(), Config.of({"train": {"lr": 0.1}}))
+    >>> first_difference(Config(), Config.from_dict({"train": {"lr": 0.1}}))
     ('train.lr', 0.001, 0.1)
     """
-    theirs, ours = before.flat(), now.flat()
-    for name in dict.fromkeys([*theirs, *ours]):
-        if name not in NEUTRAL | ignored and ours.get(name) != theirs.get(name):
-            return name, theirs.get(name), ours.get(name)
+    old, new = before.flat(), now.flat()
+    for name in dict.fromkeys([*old, *new]):
+        if name not in NEUTRAL_SETTINGS | ignored and new.get(name) != old.get(name):
+            return name, old.get(name), new.get(name)
     return None
 
 
-def _half_written(path: Path) -> bool:
+def _is_temporary(path: Path) -> bool:
     return path.name.startswith(".") and path.name.endswith(".part")
 
 

@@ -1,4 +1,4 @@
-"""How the learning rate changes from epoch to epoch."""
+"""Learning-rate schedules."""
 
 import math
 from typing import Literal

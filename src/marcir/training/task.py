@@ -1,4 +1,4 @@
-"""What a run trains on: archive, split, images and statistics, from its configuration."""
+"""The data of a run: archive, split, images and label statistics, opened from its configuration."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -7,10 +7,10 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from marcir.config import Config, DataConfig, fitting_batch
+from marcir.config import Config, DataConfig, suggest_batch_size
 from marcir.data.archive import Archive, open_archive
 from marcir.data.dataset import ArchiveDataset, open_images
-from marcir.data.resize import packed_size, prepared, unit_range
+from marcir.data.resize import eval_transform, packed_size, unit_range
 from marcir.data.split import Split, draw_split
 from marcir.errors import ConfigError, LabelError
 from marcir.labels import LabelStatistics
@@ -23,13 +23,13 @@ _SAMPLED = 1000
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """An archive, ready for training.
+    """An archive opened for training.
 
     Attributes:
-        archive: Its images and labels; without broken ones where they are skipped.
-        split: Which images train, validate and test.
-        source: Batches of images at 1.25 times the training size.
-        size: Side of the images that the network sees.
+        archive: Images and labels, without skipped broken images.
+        split: The training, validation and test images.
+        source: Stored images, at 1.25 times the training size.
+        size: Image size of the network.
         statistics: Label statistics of the training images.
     """
 
@@ -40,21 +40,21 @@ class Task:
     statistics: LabelStatistics
 
     def positions(self, part: str) -> list[int]:
-        """Where the images of a part stand in the archive."""
+        """Positions of a part's images in the archive."""
         return self.split.positions(self.archive, part)
 
     def images(self, positions: Sequence[int]) -> Tensor:
-        """Images as the network sees them outside training. (B, C, size, size)"""
-        return prepared(self.source.batch(positions), self.size)
+        """Network inputs without augmentation. (B, C, size, size)"""
+        return eval_transform(self.source.batch(positions), self.size)
 
 
 def image_size(data: DataConfig) -> int:
-    """The size that is set, or the dataset's usual one."""
+    """The configured image size, or the dataset's default."""
     return data.size or (SCENES_SIZE if data.name == "scenes" else SIZE)
 
 
-def trained_archive(data: DataConfig) -> tuple[Archive, Mapping[str, str]]:
-    """An archive as training sees it, and the broken images that are left out where they are skipped."""
+def open_training_archive(data: DataConfig) -> tuple[Archive, Mapping[str, str]]:
+    """Open an archive as training does; also return what is wrong with skipped images, by id."""
     archive = open_archive(data.name, data.root, data.labels)
     if data.on_broken != "skip":
         return archive, {}
@@ -63,11 +63,11 @@ def trained_archive(data: DataConfig) -> tuple[Archive, Mapping[str, str]]:
 
 
 def open_task(config: Config, saved_split: Path | None = None) -> Task:
-    """Read the archive and split it, or read the split that a run already has.
+    """Read the archive and split it, or read the split that a run has saved.
 
     Raises:
-        ConfigError: For a training part that is smaller than a batch.
-        LabelError: For labels with which nothing can be learned.
+        ConfigError: If there are fewer training images than a batch needs.
+        LabelError: For labels from which nothing can be learned.
     """
     data = config.data
     size = image_size(data)
@@ -84,7 +84,7 @@ def open_task(config: Config, saved_split: Path | None = None) -> Task:
     if config.train.batch_size > len(y):
         raise ConfigError(
             f"train.batch_size = {config.train.batch_size}: there are only {len(y)} training images. "
-            f"Use --train.batch_size {fitting_batch(len(y))}."
+            f"Use --train.batch_size {suggest_batch_size(len(y))}."
         )
     return Task(archive, split, source, size, LabelStatistics.from_labels(y))
 
@@ -109,11 +109,11 @@ def _check_labels(archive: Archive, y: Tensor) -> None:
     used = int(y.any(0).sum())
     if used < 2:
         raise LabelError(
-            f"{archive.root}: the training images carry {used} label{'' if used == 1 else 's'}: there is "
-            "nothing to tell apart. Training needs at least two labels."
+            f"{archive.root}: the training images have {used} label{'' if used == 1 else 's'}. "
+            "Training needs at least two labels."
         )
     if not (y.sum(0) >= 2).any():
         raise LabelError(
-            f"{archive.root}: no label has two training images, so that no image has a partner. Label more "
+            f"{archive.root}: no label has two training images, so there are no positive pairs. Label more "
             "images."
         )

@@ -1,25 +1,25 @@
-"""TensorBoard, where it is installed."""
+"""TensorBoard log, if TensorBoard is installed."""
 
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 
-class Board:
-    """Writes the history for TensorBoard; does nothing where it is not installed.
+class TensorBoardLog:
+    """Writes the history for TensorBoard; does nothing if it is not installed.
 
     Args:
         folder: The run's folder.
-        writes: Whether this process is the one that writes.
+        enabled: False on processes that must not write.
     """
 
-    def __init__(self, folder: Path, writes: bool) -> None:
-        self._folder, self._writes = folder, writes
+    def __init__(self, folder: Path, enabled: bool) -> None:
+        self._folder, self._enabled = folder, enabled
         self._writer: Any = None
 
     def write(self, row: Mapping[str, Any]) -> None:
-        """The numbers of an epoch."""
-        if self._writes and self._writer is None:
+        """Write one row of the history."""
+        if self._enabled and self._writer is None:
             self._open()
         if self._writer is None:
             return
@@ -29,10 +29,10 @@ class Board:
         self._writer.flush()
 
     def _open(self) -> None:
-        """With the first epoch: a run that never begins leaves nothing behind."""
+        """Create the log, after the first epoch: a run that fails earlier leaves no files."""
         try:
             from torch.utils.tensorboard import SummaryWriter
         except ImportError:
-            self._writes = False
+            self._enabled = False
         else:
             self._writer = SummaryWriter(str(self._folder / "tensorboard"))

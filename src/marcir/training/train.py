@@ -1,4 +1,4 @@
-"""Train an encoder on a labelled archive, and leave a model folder."""
+"""Train an encoder on a labelled archive and write a model folder."""
 
 import logging
 import os
@@ -28,109 +28,109 @@ from marcir.processes import describe_exit
 from marcir.training.build import build_encoder, build_loss
 from marcir.training.checkpoint import Checkpoints, Progress
 from marcir.training.evaluation import Evaluation
-from marcir.training.final_scores import Tested, score_test
+from marcir.training.final_scores import TestResult, score_test
 from marcir.training.inputs import AugmentedImages, Examples, FrozenFeatures
 from marcir.training.loop import Trainer
-from marcir.training.precision import decide_precision
 from marcir.training.reporter import Reporter, duration
 from marcir.training.run_folder import RunFolder, model_config
+from marcir.training.run_precision import decide_precision
 from marcir.training.task import Task, image_size, open_task
-from marcir.training.tensorboard import Board
+from marcir.training.tensorboard import TensorBoardLog
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
 # Seconds within which two interrupts count as one.
 _SAME_INTERRUPT = 1.0
-# Seconds between a lost connection and the end of the process that lost it.
+# Seconds to wait for the exit of a process after its connection is lost.
 _DEATH_SECONDS = 2.0
 
 
 @dataclass(frozen=True, eq=False)
-class Trained:
-    """What a finished run leaves beside its folder.
+class TrainingResult:
+    """The result of a finished run, besides the files in its folder.
 
     Attributes:
-        config: Its settings, with nothing left to be decided.
-        split: Which images trained, validated and tested.
-        progress: Time, history, and which epoch was best.
-        tested: Scores and vectors of the test images; None where there are fewer than two.
-        loss: What it was trained with.
+        config: The settings, with all defaults resolved.
+        split: The training, validation and test images.
+        progress: Training time, history and best epoch.
+        test: Scores and vectors of the test images; None if there are fewer than two.
+        loss: The loss, with its trained parameters.
     """
 
     config: Config
     split: Split
     progress: Progress
-    tested: Tested | None
+    test: TestResult | None
     loss: MultiLabelLoss
 
 
 def train(config: Config | Mapping[str, Any], run: str | Path | None = None) -> Evaluation | None:
-    """Train, or go on with a run that was interrupted.
+    """Train a model, or resume an interrupted run.
 
     >>> settings = {"data": {"root": "tiles"}, "encoder": {"frozen": True}, "train": {"epochs": 60}}
     >>> print(train(settings, run="runs/mine"))  # doctest: +SKIP
 
     Args:
-        config: The settings by section, as in the YAML files of `marcir train`; what is left out has its
-            default.
-        run: The model folder; that of the settings by default.
+        config: The settings by section, as in the YAML files of `marcir train`; the others keep their
+            defaults.
+        run: The model folder; by default the one in the settings.
 
     Returns:
-        The scores of the best model on the test images; None on all processes but the first, and where
-        there are no test images.
+        The scores of the best model on the test images; None on all processes but the first, and if there
+        are no test images.
 
     Raises:
-        KeyboardInterrupt: After Ctrl-C, when everything is saved.
-        MarcirError: For settings, data or checkpoints that cannot be used.
+        KeyboardInterrupt: After Ctrl-C, once a checkpoint is saved.
+        MarcirError: For invalid settings, data or checkpoints.
     """
     if not isinstance(config, Config):
-        config = Config.of(with_dataset(config))
-    trained = train_run(config if run is None else replace(config, run=str(run)))
-    return None if trained is None or trained.tested is None else trained.tested.evaluation
+        config = Config.from_dict(with_dataset(config))
+    result = train_run(config if run is None else replace(config, run=str(run)))
+    return None if result is None or result.test is None else result.test.evaluation
 
 
-def train_run(config: Config, quiet: bool = False) -> Trained | None:
-    """`train`, with all that a finished run leaves; None on all processes but the first.
+def train_run(config: Config, quiet: bool = False) -> TrainingResult | None:
+    """Train like `train`, but return the full result; None on all processes but the first.
 
     Args:
-        config: Its settings.
-        quiet: Without a word to people, who watch many runs at once.
+        config: The settings.
+        quiet: Print nothing.
     """
-    config = effective(config)
+    config = resolve_defaults(config)
     folder = RunFolder(config.folder)
     folder.check(config)
     check_weights(config.encoder.backbone, config.encoder.weights)
-    task = _opened(config, folder)
+    task = _open_task(config, folder)
     config, precision = decide_precision(config, folder.settings() if folder.started else None)
     fabric = start_fabric(config)
     reporter = Reporter(config.train.epochs, fabric.is_global_zero and not quiet)
-    lock = _only_run(folder.path) if fabric.is_global_zero else nullcontext()
-    with lock, _explaining_dead_processes(fabric):
-        _introduce(reporter, config, task, precision)
+    lock = _lock_run(folder.path) if fabric.is_global_zero else nullcontext()
+    with lock, _report_dead_processes(fabric):
+        _report_start(reporter, config, task, precision)
         try:
             trainer = _trainer(config, fabric, task, folder, reporter)
         except KeyboardInterrupt:
-            reporter.say(f"stopped; computed features are kept. To go on: marcir train {_command(config)}")
+            reporter.info(f"stopped; computed features are kept. To resume: marcir train {_command(config)}")
             raise
         return _train(config, fabric, task, folder, reporter, trainer)
 
 
-def _opened(config: Config, folder: RunFolder) -> Task:
-    """The archive of a run; of one that goes on, it must be the one that it began with.
+def _open_task(config: Config, folder: RunFolder) -> Task:
+    """Open the archive of a run.
 
     Raises:
-        ConfigError: Where it is another one.
+        ConfigError: If a resumed run was started with another archive.
     """
     if not folder.started:
         return open_task(config)
     try:
         task = open_task(config, folder.split)
     except (DataError, LabelError) as error:
-        moved = folder.moved(config)
-        if moved is None:
+        changed = folder.changed_path(config)
+        if changed is None:
             raise
-        name, before, now = moved
+        name, before, now = changed
         raise ConfigError(
             f"{folder.path} was trained with {name} = {before}, now it is {now}, which is another archive: "
             f"{str(error).rstrip('.')}. Use another --run."
@@ -141,39 +141,39 @@ def _opened(config: Config, folder: RunFolder) -> Task:
 
 def _train(
     config: Config, fabric: "Fabric", task: Task, folder: RunFolder, reporter: Reporter, trainer: Trainer
-) -> Trained | None:
+) -> TrainingResult | None:
     if fabric.is_global_zero:
-        folder.sweep()
-        folder.claim(config, task)
+        folder.remove_temporary_files()
+        folder.write_settings(config, task)
     fabric.barrier()
     if trainer.resume():
-        _say_resumed(reporter, trainer, config)
-    with _stopping_on_interrupt(trainer):
+        _report_resumed(reporter, trainer, config)
+    with _stop_on_interrupt(trainer):
         trainer.run()
     if not trainer.done:
-        reporter.say(f"stopped and saved. To go on: marcir train {_command(config)}")
+        reporter.info(f"stopped and saved. To resume: marcir train {_command(config)}")
         raise KeyboardInterrupt
     if not fabric.is_global_zero:
         return None
-    scored = len(task.positions("test")) >= 2
-    reporter.say(
+    has_test = len(task.positions("test")) >= 2
+    reporter.info(
         f"trained in {duration(trainer.progress.seconds)}; "
-        + ("scoring the test images" if scored else f"{folder.path} holds the model")
+        + ("scoring the test images" if has_test else f"the model is in {folder.path}")
     )
     folder.load_weights(trainer.encoder)
     name = folder.path.name
-    tested = score_test(name, config, task, trainer.encoder, trainer.examples) if scored else None
-    evaluation = None if tested is None else tested.evaluation
+    test = score_test(name, config, task, trainer.encoder, trainer.examples) if has_test else None
+    evaluation = None if test is None else test.evaluation
     folder.save_results(evaluation, model_config(config, task, trainer.encoder), trainer.progress)
-    return Trained(config, task.split, trainer.progress, tested, trainer.loss)
+    return TrainingResult(config, task.split, trainer.progress, test, trainer.loss)
 
 
 @contextmanager
-def _only_run(folder: Path) -> Iterator[None]:
-    """Keep a second process from training in the run's folder.
+def _lock_run(folder: Path) -> Iterator[None]:
+    """Lock the run's folder against a second training process.
 
     Raises:
-        ConfigError: Where another process is training there.
+        ConfigError: If another process is training there.
     """
     with ExitStack() as stack:
         try:
@@ -185,10 +185,10 @@ def _only_run(folder: Path) -> Iterator[None]:
         yield
 
 
-def effective(config: Config) -> Config:
-    """The settings with their defaults filled in, all but the precision (`decide_precision`)."""
+def resolve_defaults(config: Config) -> Config:
+    """Fill in all defaults except the precision (see `decide_precision`)."""
     options = {**loss_options(config.loss.name), **config.loss.options}
-    config = config.anchored()
+    config = config.with_absolute_paths()
     return replace(
         config,
         data=replace(config.data, size=image_size(config.data)),
@@ -197,14 +197,14 @@ def effective(config: Config) -> Config:
 
 
 def start_fabric(config: Config) -> "Fabric":
-    """Devices and processes: one, several of this machine, or those of torchrun."""
+    """Set up devices and processes: one, several on this machine, or those of torchrun."""
     try:
         from lightning_fabric import Fabric
     except ModuleNotFoundError as error:
         raise DependencyError(
             "lightning-fabric is not installed. Install it with: pip install 'marcir[train]'"
         ) from error
-    # It announces bfloat16 in words of its own; `_introduce` says it with the reason.
+    # Fabric logs the use of bfloat16; `_report_start` prints it with the reason.
     logging.getLogger("lightning_fabric.utilities.rank_zero").setLevel(logging.WARNING)
     local = int(os.environ.get("LOCAL_WORLD_SIZE", config.train.devices))
     nodes = int(os.environ.get("WORLD_SIZE", local)) // local
@@ -222,11 +222,11 @@ def start_fabric(config: Config) -> "Fabric":
 
 
 @contextmanager
-def _explaining_dead_processes(fabric: "Fabric") -> Iterator[None]:
-    """Where a process that fabric started has died, raise what its death means, not a broken connection.
+def _report_dead_processes(fabric: "Fabric") -> Iterator[None]:
+    """Turn the connection error after the death of a child process into an error that explains its exit.
 
     Raises:
-        TrainingError: With the first process that died.
+        TrainingError: Describes the first process that died.
     """
     try:
         yield
@@ -237,21 +237,21 @@ def _explaining_dead_processes(fabric: "Fabric") -> Iterator[None]:
                 if child.wait(_DEATH_SECONDS):
                     raise TrainingError(
                         f"process {rank} of {fabric.world_size}: {describe_exit(child.returncode)}. The same "
-                        "command goes on from the last checkpoint."
+                        "command resumes from the last checkpoint."
                     ) from error
         raise
 
 
 def _check_same_precision(fabric: "Fabric", config: Config) -> None:
-    """Refuse processes whose machines decided differently.
+    """Check that all processes chose the same precision.
 
     Raises:
-        ConfigError: On every process.
+        ConfigError: On every process, if they did not.
     """
     if fabric.world_size == 1:
         return
-    lowered = torch.tensor(float(config.train.precision == "bfloat16"), device=fabric.device)
-    share: Any = fabric.all_reduce(lowered, reduce_op="mean")
+    bfloat16 = torch.tensor(float(config.train.precision == "bfloat16"), device=fabric.device)
+    share: Any = fabric.all_reduce(bfloat16, reduce_op="mean")
     if float(share) not in (0.0, 1.0):
         raise ConfigError(
             "train.precision: some processes would compute in bfloat16 and others in float32, because their "
@@ -269,13 +269,13 @@ def _trainer(config: Config, fabric: "Fabric", task: Task, folder: RunFolder, re
         examples = AugmentedImages(task, config.train.seed, fabric.device)
         if fabric.device.type == "cuda" and fabric.world_size > 1:
             encoder = torch.nn.SyncBatchNorm.convert_sync_batchnorm(encoder)
-    torch.manual_seed(config.train.seed)  # whatever was drawn so far: dropout is the same for every loss
-    written = model_config(config, task, encoder)
-    board = Board(folder.path, fabric.is_global_zero)
+    torch.manual_seed(config.train.seed)  # again, so that dropout is the same for every loss
+    saved_config = model_config(config, task, encoder)
+    tensorboard = TensorBoardLog(folder.path, fabric.is_global_zero)
 
     def on_epoch(progress: Progress) -> None:
         folder.save_history(progress)
-        board.write(progress.history[-1])
+        tensorboard.write(progress.history[-1])
 
     return Trainer(
         config,
@@ -286,26 +286,26 @@ def _trainer(config: Config, fabric: "Fabric", task: Task, folder: RunFolder, re
         examples,
         Checkpoints(folder.checkpoints, config.train.keep),
         reporter,
-        on_best=lambda: folder.save_model(encoder, written),
+        on_best=lambda: folder.save_model(encoder, saved_config),
         on_epoch=on_epoch,
     )
 
 
 @contextmanager
-def _stopping_on_interrupt(trainer: Trainer) -> Iterator[None]:
-    """The first Ctrl-C ends the step and saves; the second one ends at once.
+def _stop_on_interrupt(trainer: Trainer) -> Iterator[None]:
+    """Save after the current step on the first Ctrl-C, stop immediately on the second.
 
-    A terminal and torchrun both hand on one Ctrl-C: what follows within a moment is the same one.
+    Both the terminal and torchrun forward Ctrl-C: signals within `_SAME_INTERRUPT` seconds count as one.
     """
-    asked: list[float] = []
+    interrupts: list[float] = []
 
     def stop(*_: Any) -> None:
-        asked.append(time.monotonic())
-        if asked[-1] - asked[0] > _SAME_INTERRUPT:
+        interrupts.append(time.monotonic())
+        if interrupts[-1] - interrupts[0] > _SAME_INTERRUPT:
             raise KeyboardInterrupt
-        trainer.asked_to_stop = True
-        if len(asked) == 1:
-            trainer.reporter.say("stopping after this step (once more to stop at once) ...")
+        trainer.stop_requested = True
+        if len(interrupts) == 1:
+            trainer.reporter.info("stopping after this step (Ctrl-C again to stop immediately) ...")
 
     before = signal.signal(signal.SIGINT, stop)
     try:
@@ -314,30 +314,32 @@ def _stopping_on_interrupt(trainer: Trainer) -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-def _introduce(reporter: Reporter, config: Config, task: Task, precision: Precision) -> None:
+def _report_start(reporter: Reporter, config: Config, task: Task, precision: Precision) -> None:
     sizes = " / ".join(f"{len(task.positions(part)):,}" for part in ("train", "validation", "test"))
-    reporter.say(
+    reporter.info(
         f"{task.archive.name}: {len(task.archive):,} images ({sizes} to train / validate / test), "
         f"{len(task.archive.vocabulary)} labels; {config.encoder.backbone} at {task.size} px, "
         f"{config.loss.name}"
     )
-    reporter.say(f"computing in {precision}")
+    reporter.info(f"computing in {precision}")
     for problem in task.source.broken.values():
-        reporter.say(f"skipped {problem}")
+        reporter.info(f"skipped {problem}")
     if len(task.positions("validation")) < 2:
-        reporter.warn("there are no validation images: the last epoch's weights are kept, not the best.")
+        reporter.warn("there are no validation images: the weights of the last epoch are kept, not the best.")
     if len(task.positions("test")) < 2:
-        reporter.warn("there are fewer than two test images: the model gets no test scores.")
+        reporter.warn("there are fewer than two test images: no test scores are computed.")
 
 
-def _say_resumed(reporter: Reporter, trainer: Trainer, config: Config) -> None:
+def _report_resumed(reporter: Reporter, trainer: Trainer, config: Config) -> None:
     progress = trainer.progress
     at = f"epoch {progress.epoch + 1}" + (f", step {progress.step + 1}" if progress.step else "")
-    over = "already trained to its end" if trainer.done else f"going on with {at}"
-    reporter.say(f"{config.folder}: {over}")
+    status = "training is already complete" if trainer.done else f"resuming at {at}"
+    reporter.info(f"{config.folder}: {status}")
 
 
 def _command(config: Config) -> str:
-    """The arguments to go on with: as they were given, or the settings beside the run."""
-    given = sys.argv[2:] if len(sys.argv) > 2 and sys.argv[1] == "train" else []
-    return shlex.join(given or ["--config", str(config.folder / "config.yaml"), "--run", str(config.folder)])
+    """The arguments that resume the run: those of this command, or the settings in the run's folder."""
+    arguments = sys.argv[2:] if len(sys.argv) > 2 and sys.argv[1] == "train" else []
+    return shlex.join(
+        arguments or ["--config", str(config.folder / "config.yaml"), "--run", str(config.folder)]
+    )

@@ -20,7 +20,7 @@ def test_of_several_files_the_bad_one_is_named_and_the_others_are_searched_with(
     visit.open().page.set_input_files("#file", [images / FIRST, bad, images / SECOND])
     visit.until_asked(lambda asked: len(asked.get("like", [])) == 2)
     visit.shows("/api/search", like=visit.asked["like"])
-    expect(visit.role("alert", "")).to_contain_text("The file words.png was left out: it is no JPEG")
+    expect(visit.role("alert", "")).to_contain_text("The file words.png was left out: not a readable JPEG")
 
 
 def test_several_files_that_are_all_bad_are_all_named(visit: Visit, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What a reader of a dataset is, and the facts that several of them share."""
+"""The base class of dataset readers, and labels that several datasets share."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
@@ -17,14 +17,14 @@ LAND_COVER = (
 
 
 class DatasetReader(ABC):
-    """Reads one kind of archive; its facts are class attributes.
+    """Reads one kind of archive; facts about the dataset are class attributes.
 
     Attributes:
-        NAME: The dataset's name in every command.
-        LAYOUT: Where its files lie, for errors.
-        IMAGE_FOLDER: The folder below root that holds the images, at any depth.
-        LABELS: Label names in order; empty where the archive brings its own.
-        IMAGES: How many images the published archive has.
+        NAME: The dataset's name on the command line.
+        LAYOUT: The expected files, for errors.
+        IMAGE_FOLDER: The folder of the images, relative to root; searched at any depth.
+        LABELS: Label names in order; empty if the archive defines them.
+        IMAGES: Number of images of the published archive.
         COUNTS: Published images per label, in the order of LABELS.
         SPLIT: Published sizes of the training, validation and test parts.
     """
@@ -42,21 +42,21 @@ class DatasetReader(ABC):
 
         Args:
             root: The archive's folder.
-            labels: A label table elsewhere than in the usual place.
+            labels: A label table outside the folder.
 
         Raises:
-            DataError: Names the folder, the file or the line, and says what to do.
+            DataError: Names the folder, the file or the line.
         """
         return self.read_folder(Path(root), None if labels is None else Path(labels))
 
     @abstractmethod
     def read_folder(self, root: Path, labels: Path | None) -> Archive:
-        """What `read` does, for one kind of archive."""
+        """Implements `read`."""
 
     def archive(
         self, root: Path, ids: Sequence[str], paths: Sequence[Path], rows: Iterable[Sequence[str]]
     ) -> Archive:
-        """An archive with this reader's labels."""
+        """Make an archive with this reader's labels."""
         vocabulary = LabelVocabulary(self.LABELS)
         sizes = self.SPLIT if len(ids) == self.IMAGES else None
         return Archive(self.NAME, root, tuple(ids), tuple(paths), vocabulary.encode(rows), vocabulary, sizes)

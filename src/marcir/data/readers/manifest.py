@@ -10,7 +10,7 @@ from marcir.data.readers.base import DatasetReader
 from marcir.errors import DataError
 from marcir.labels import LabelVocabulary
 
-# How much of a path an error shows.
+# Characters of a path shown in an error.
 _SHOWN = 100
 
 
@@ -23,7 +23,7 @@ class Manifest(DatasetReader):
     )
 
     def read_folder(self, root: Path, labels: Path | None) -> Archive:
-        """Read the table; every path must name a file below root."""
+        """Read the table; every path must be a file below root."""
         table = labels or self.need(root / "labels.csv", root)
         rows, names, paths = read_manifest(root, table)
         vocabulary = LabelVocabulary(names)
@@ -35,9 +35,9 @@ class Manifest(DatasetReader):
 def read_manifest(
     root: Path, table: Path, spellings: Mapping[str, str] | None = None
 ) -> tuple[list[LabelRow], tuple[str, ...], list[Path]]:
-    """The rows of a table of paths, its label names, and the files below root.
+    """Read the rows of a table of paths, its label names, and the files below root.
 
-    A path is spelled in one way in the rows (`./a//1.png` is `a/1.png`), and no two rows share a file.
+    Paths in the rows are normalised (`./a//1.png` is `a/1.png`), and no two rows have the same file.
     """
     rows, names = read_label_table(table, spellings=spellings)
     rows = [replace(row, image=_relative(root, row.image)) for row in rows]
@@ -47,12 +47,12 @@ def read_manifest(
 
 
 def _relative(root: Path, image: str) -> str:
-    """An absolute path below the folder as a relative one; all others as they are."""
+    """Make an absolute path below the folder relative; leave all others unchanged."""
     return path_below(root, image) if PurePosixPath(image).is_absolute() else image
 
 
 def _below(root: Path, row: LabelRow, table: Path) -> Path:
-    """The file of a row; a path that leaves the archive is refused."""
+    """The file of a row; refuses a path outside the archive."""
     where, shown = f"{table} line {row.line}", _shortened(row.image)
     parts = PurePosixPath(row.image)
     if parts.is_absolute() or ".." in parts.parts:
@@ -79,7 +79,7 @@ def _shortened(path: str) -> str:
 
 
 def _check_files(table: Path, rows: list[LabelRow], paths: list[Path]) -> None:
-    """Refuse a file that stands in two rows, by another spelling or through a link."""
+    """Refuse a file that occurs in two rows, by another spelling or through a link."""
     first: dict[Path, LabelRow] = {}
     for row, path in zip(rows, paths, strict=True):
         other = first.setdefault(path.resolve(), row)

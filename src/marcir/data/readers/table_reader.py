@@ -1,10 +1,10 @@
-"""Datasets whose labels stand in a table."""
+"""Datasets with a label table."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar
 
-from marcir.data.archive import Archive, images_below
+from marcir.data.archive import Archive, images_by_stem
 from marcir.data.images import SUFFIXES
 from marcir.data.label_csv import LabelRow, read_label_table
 from marcir.data.readers.base import DatasetReader
@@ -15,17 +15,17 @@ class TableReader(DatasetReader):
     """A dataset with a table of image names and labels.
 
     Attributes:
-        TABLE: The table's usual place below root.
-        DELIMITER: What separates the table's columns.
+        TABLE: Path of the table below root.
+        DELIMITER: The column delimiter.
     """
 
     TABLE: ClassVar[str]
     DELIMITER: ClassVar[str] = ","
 
     def read_folder(self, root: Path, labels: Path | None) -> Archive:
-        """Read the table; an image belongs to the row with its name."""
+        """Read the table, and find the images by their names."""
         table = labels or self.need(root / self.TABLE, root)
-        images = images_below(self.need(root / self.IMAGE_FOLDER, root), SUFFIXES)
+        images = images_by_stem(self.need(root / self.IMAGE_FOLDER, root), SUFFIXES)
         rows, _ = read_label_table(table, self.DELIMITER, spellings(self.LABELS))
         paths = paths_of_rows(table, rows, images, root)
         return self.archive(root, [row.image for row in rows], paths, [row.labels for row in rows])

@@ -1,4 +1,4 @@
-"""Which images make up each batch: shuffled plainly, or so that every label has partners."""
+"""Batch samplers: plain shuffling, or at least two images of every label."""
 
 from marcir.data.samplers.label_aware import LabelAwareBatches
 from marcir.data.samplers.shuffled import ShuffledBatches

@@ -1,4 +1,4 @@
-"""Batches in which every label has partners."""
+"""Batches with at least two images of every label."""
 
 from collections.abc import Iterator
 
@@ -6,11 +6,11 @@ import numpy as np
 from torch import Tensor
 
 from marcir.checks import check_int
-from marcir.data.samplers.joined import JoinedBatches
+from marcir.data.samplers.distributed import DistributedBatchSampler
 from marcir.labels.sets import multi_hot
 
 
-class LabelAwareBatches(JoinedBatches):
+class LabelAwareBatches(DistributedBatchSampler):
     """Batches that hold at least two images of every label, as far as there are enough.
 
     Reading R13. For each batch, labels in order of rising count: while the batch holds fewer than `minimum`
@@ -22,21 +22,21 @@ class LabelAwareBatches(JoinedBatches):
     holds enough, its images for the batches to come is drawn only where its list has no other. Otherwise
     drawing for frequent labels uses up the rare ones that come with them.
 
-    Each image is used at most once an epoch; what would not fill a last batch is left out. Images without
-    labels are used in filling. Of a label with fewer than `minimum` images for each batch, the first batches
-    get `minimum`, as long as there are any. Where `batch_size` is below `minimum` times the number of labels,
-    a batch may be full before the most frequent labels have their turn.
+    Each image is used at most once per epoch; an incomplete last batch is dropped. Images without labels
+    are used in filling. Of a label with fewer than `minimum` images per batch, the first batches get
+    `minimum` until there are none left. If `batch_size` is below `minimum` times the number of labels, a
+    batch may be full before the most frequent labels are drawn.
 
     A batch sampler: `DataLoader(dataset, batch_sampler=LabelAwareBatches(...))`. Call `set_epoch` before each
-    epoch; the batches depend on `(seed, epoch)` alone.
+    epoch; the batches depend only on `(seed, epoch)`.
 
     Args:
         labels: Multi-hot labels of the training images. (N, L)
-        batch_size: Images of a joined batch, over all processes; a multiple of `processes`.
-        seed: Of the random numbers, together with the epoch.
+        batch_size: Images per global batch, over all processes; a multiple of `processes`.
+        seed: Seed of the random numbers, together with the epoch.
         minimum: Images of each label in a batch, m.
-        rank: Which process this is; it gets the rank-th of equal shares of a joined batch.
-        processes: How many there are.
+        rank: Rank of this process, which gets the rank-th of equal shares of a global batch.
+        processes: Number of processes.
 
     >>> import torch
     >>> labels = torch.tensor([[1, 0]] * 4 + [[0, 1]] * 60)
@@ -64,30 +64,30 @@ class LabelAwareBatches(JoinedBatches):
             self._labels_of[image].append(label)
             self._images_of[label].append(image)
 
-    def joined(self, rng: np.random.Generator) -> Iterator[list[int]]:
-        """The joined batches of one epoch."""
+    def global_batches(self, rng: np.random.Generator) -> Iterator[list[int]]:
+        """The global batches of one epoch."""
         epoch = _Epoch(self._labels_of, self._images_of, self.minimum, rng)
         for to_come in reversed(range(len(self))):
             yield epoch.next_batch(self.batch_size, to_come)
 
 
 class _ShuffledList:
-    """Images to draw from; shuffled while they are drawn (Fisher-Yates), seen ones are left as they are met.
+    """Images to draw from, shuffled while they are drawn (Fisher-Yates); seen images are removed lazily.
 
     Attributes:
-        images: All that may be unseen.
-        candidates: The same without those that are kept.
-        kept: Images found to have a scarce label, by that label: not looked at again while it is scarce.
+        images: All images that may be unseen.
+        candidates: The same without deferred images.
+        deferred: Images with a scarce label, by that label: not candidates while it is scarce.
     """
 
     def __init__(self, images: list[int]) -> None:
         self.images = images.copy()
         self.candidates = images.copy()
-        self.kept: dict[int, list[int]] = {}
+        self.deferred: dict[int, list[int]] = {}
 
 
 class _Epoch:
-    """An epoch under way: what is unseen, and the batch being drawn."""
+    """The state of an epoch: unseen images, and the batch being drawn."""
 
     def __init__(
         self,
@@ -134,17 +134,17 @@ class _Epoch:
         In filling there always is one if a batch has `minimum` images or more for each label: more images
         are unseen than the batches to come hold, and scarce labels have at most `minimum` for each of these.
         """
-        for label in [label for label in source.kept if label not in self.scarce]:
-            source.candidates.extend(source.kept.pop(label))
+        for label in [label for label in source.deferred if label not in self.scarce]:
+            source.candidates.extend(source.deferred.pop(label))
         for image in self._unseen(source.candidates):
             if self.scarce.isdisjoint(self.labels_of[image]):
                 return image
             scarce = next(label for label in self.labels_of[image] if label in self.scarce)
-            source.kept.setdefault(scarce, []).append(image)
+            source.deferred.setdefault(scarce, []).append(image)
         return next(self._unseen(source.images))
 
     def _unseen(self, images: list[int]) -> Iterator[int]:
-        """Remove images from a list in random order; the unseen ones among them."""
+        """Remove images from a list in random order; yield the unseen ones."""
         while images:
             k = int(self.rng.random() * len(images))
             images[k], images[-1] = images[-1], images[k]

@@ -5,23 +5,23 @@ from collections.abc import Iterator
 import numpy as np
 
 from marcir.checks import check_bool
-from marcir.data.samplers.joined import JoinedBatches
+from marcir.data.samplers.distributed import DistributedBatchSampler
 from marcir.errors import ConfigError
 
 
-class ShuffledBatches(JoinedBatches):
-    """Batches of a plain shuffle: every image has the same chance to meet every other.
+class ShuffledBatches(DistributedBatchSampler):
+    """Batches of a uniform shuffle.
 
     A batch sampler: `DataLoader(dataset, batch_sampler=ShuffledBatches(...))`. Call `set_epoch` before each
-    epoch; the batches depend on `(seed, epoch)` alone.
+    epoch; the batches depend only on `(seed, epoch)`.
 
     Args:
-        num_images: Images to draw from, N.
-        batch_size: Images of a joined batch, over all processes; a multiple of `processes`.
-        seed: Of the random numbers, together with the epoch.
-        rank: Which process this is; it gets the rank-th of equal shares of a joined batch.
-        processes: How many there are.
-        drop_last: Leave out the images that do not fill a batch; otherwise they are a last, smaller one.
+        num_images: Number of images, N.
+        batch_size: Images per global batch, over all processes; a multiple of `processes`.
+        seed: Seed of the random numbers, together with the epoch.
+        rank: Rank of this process, which gets the rank-th of equal shares of a global batch.
+        processes: Number of processes.
+        drop_last: Drop the images that do not fill a batch; otherwise they are a last, smaller batch.
 
     >>> batches = ShuffledBatches(10, 4, seed=0)
     >>> [len(batch) for batch in batches]
@@ -55,11 +55,11 @@ class ShuffledBatches(JoinedBatches):
 
     @property
     def _used(self) -> int:
-        """How many images an epoch has."""
+        """Number of images in an epoch."""
         return self.num_images - self.num_images % self.batch_size if self.drop_last else self.num_images
 
-    def joined(self, rng: np.random.Generator) -> Iterator[list[int]]:
-        """The joined batches of one epoch."""
+    def global_batches(self, rng: np.random.Generator) -> Iterator[list[int]]:
+        """The global batches of one epoch."""
         images: list[int] = rng.permutation(self.num_images)[: self._used].tolist()
         for start in range(0, len(images), self.batch_size):
             yield images[start : start + self.batch_size]

@@ -19,7 +19,7 @@ from marcir.experiments.report.runs import Row, Study
 from marcir.figures.retrieval_sheet import SheetHit, SheetRow, draw_retrieval_sheet
 from marcir.files import cache_folder
 from marcir.metrics.ranking import rank
-from marcir.training.task import trained_archive
+from marcir.training.task import open_training_archive
 
 HITS = 6
 JUDGED_BY = "nDCG@100"  # what tells a middling query
@@ -135,11 +135,11 @@ def _pixels(archive: Archive, image: str) -> np.ndarray:
 
 def _influence(study: Study, results: Results, folder: Path) -> list[Figure]:
     """How strongly pairs pull, by the labels of the training images."""
-    data = Config.of(study.records[0].config).data
+    data = Config.from_dict(study.records[0].config).data
     file = results.split_file(study.dataset)  # also where the folder was moved
     if not file.exists() and data.split is not None:
         file = Path(data.split)  # the plan brought its own
-    archive, _ = trained_archive(data)
+    archive, _ = open_training_archive(data)
     split = Split.load(file, archive)
     if split.checksum != study.records[0].split_checksum:
         raise DataError(f"{file} is not the split of these runs.")

@@ -1,4 +1,4 @@
-"""Which backbone of timm the weights in a file are of."""
+"""Find the timm backbone that weights in a file belong to."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -9,7 +9,7 @@ from torch import Tensor
 
 from marcir.torchvision_shim import timm
 
-# Tried where the file's name does not tell; the whole list of timm would take minutes.
+# Tried if the file name does not contain a model name; trying all of timm would take minutes.
 _COMMON = (
     "resnet18",
     "resnet34",
@@ -29,16 +29,16 @@ _COMMON = (
     "vit_base_patch16_224",
     "swin_tiny_patch4_window7_224",
 )
-_FEWEST_LETTERS = 5  # of a name that is looked for in a file's name
-_MOST = 40
+_MIN_LETTERS = 5  # of a model name to look for in a file name
+_MAX_CANDIDATES = 40
 
 
-def fitting_backbone(path: Path, weights: Mapping[str, Tensor]) -> str | None:
+def matching_backbone(path: Path, weights: Mapping[str, Tensor]) -> str | None:
     """The first backbone whose tensors have these names and shapes, whatever its classifier and bands.
 
     Args:
-        path: Where the weights are from; its name may tell.
-        weights: By name.
+        path: The file, whose name may contain the model's.
+        weights: Tensors by name.
     """
     return next((name for name in _candidates(path) if _fits(name, weights)), None)
 
@@ -46,18 +46,18 @@ def fitting_backbone(path: Path, weights: Mapping[str, Tensor]) -> str | None:
 def _fits(name: str, weights: Mapping[str, Tensor]) -> bool:
     with torch.device("meta"):  # shapes alone
         network: Any = timm.create_model(name, num_classes=0)
-    wanted, config = network.state_dict(), network.pretrained_cfg
+    expected, config = network.state_dict(), network.pretrained_cfg
     classifier = config.get("classifier") or ()
     heads = tuple(f"{each}." for each in ((classifier,) if isinstance(classifier, str) else classifier))
-    found = {key: value for key, value in weights.items() if not key.startswith(heads)}
+    tensors = {key: value for key, value in weights.items() if not key.startswith(heads)}
     first = f"{config.get('first_conv')}.weight"
-    return found.keys() == wanted.keys() and all(
-        key == first or found[key].shape == wanted[key].shape for key in wanted
+    return tensors.keys() == expected.keys() and all(
+        key == first or tensors[key].shape == expected[key].shape for key in expected
     )
 
 
 def _candidates(path: Path) -> Iterator[str]:
-    """Backbones that the file is named after, the longest name first, then common ones."""
+    """Backbones whose names occur in the file name, longest first, then common ones."""
     stem = path.stem.lower()
-    names = [name for name in timm.list_models() if len(name) >= _FEWEST_LETTERS and name in stem]
-    yield from dict.fromkeys([*sorted(names, key=len, reverse=True)[:_MOST], *_COMMON])
+    names = [name for name in timm.list_models() if len(name) >= _MIN_LETTERS and name in stem]
+    yield from dict.fromkeys([*sorted(names, key=len, reverse=True)[:_MAX_CANDIDATES], *_COMMON])

@@ -1,4 +1,4 @@
-"""What all decoders of images share: limits, and one kind of error that names the file."""
+"""Size limits of all decoders, and one error type that names the file."""
 
 import threading
 import warnings
@@ -9,32 +9,28 @@ from pathlib import Path
 from marcir.errors import BrokenImageError
 from marcir.files import reason
 
-# About 9,460 x 9,460: a tile, not a mosaic, and no decompression bomb.
+# About 9,460 x 9,460: protects against decompression bombs.
 MAX_PIXELS = 89_478_485
-# Of the file, and of its pixels in memory: 12 bands of bytes at the most pixels.
+# Limit of the file and of its pixels in memory: 12 bands of bytes at MAX_PIXELS.
 MAX_BYTES = 1 << 30
 
 
 @contextmanager
-def named(path: str | Path, what: str = "an image") -> Iterator[None]:
-    """Whatever a decoder raises becomes one line that names the file.
-
-    Raises:
-        BrokenImageError: For all damage inside.
-    """
+def wrap_decode_errors(path: str | Path, what: str = "an image") -> Iterator[None]:
+    """Turn every exception of a decoder into a BrokenImageError of one line that names the file."""
     try:
-        with _SILENCE:
+        with _IGNORED_WARNINGS:
             yield
     except BrokenImageError as error:
         raise BrokenImageError(f"{path}: {error}") from error
     except FileNotFoundError:
         raise BrokenImageError(f"{path}: there is no such file.") from None
-    except Exception as error:  # decoders meet damage with errors of all kinds, and some with their own
+    except Exception as error:  # damaged files make decoders raise almost any exception
         raise BrokenImageError(f"{path}: cannot be read as {what} ({reason(error)}).") from error
 
 
-def check_size(width: int, height: int, bytes_a_pixel: int) -> None:
-    """Refuse an image without pixels, and one that would fill the memory, before it is unpacked.
+def check_size(width: int, height: int, bytes_per_pixel: int) -> None:
+    """Refuse an empty image and one that is too large for memory, before it is decoded.
 
     >>> check_size(256, 256, 3)
     """
@@ -44,17 +40,17 @@ def check_size(width: int, height: int, bytes_a_pixel: int) -> None:
         raise BrokenImageError(
             f"{width} x {height} pixels are more than the limit of {MAX_PIXELS:,}. Cut it into tiles."
         )
-    if width * height * bytes_a_pixel > MAX_BYTES:
+    if width * height * bytes_per_pixel > MAX_BYTES:
         raise BrokenImageError(
-            f"{width} x {height} pixels of {bytes_a_pixel} bytes are more than the limit of "
+            f"{width} x {height} pixels of {bytes_per_pixel} bytes are more than the limit of "
             f"{MAX_BYTES >> 20:,} MiB. Cut it into tiles, or leave bands out."
         )
 
 
-class _Silence:
+class _IgnoredWarnings:
     """Ignores warnings while any thread decodes: damaged metadata does not damage pixels.
 
-    `warnings.catch_warnings` in several threads at once may leave the filters of one to all others.
+    `warnings.catch_warnings` alone is not thread-safe.
     """
 
     def __init__(self) -> None:
@@ -77,4 +73,4 @@ class _Silence:
                 self._filters.__exit__(None, None, None)
 
 
-_SILENCE = _Silence()
+_IGNORED_WARNINGS = _IgnoredWarnings()

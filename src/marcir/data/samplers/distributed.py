@@ -1,4 +1,4 @@
-"""Batches that are drawn as one and shared by several processes."""
+"""The base class of batch samplers for several processes."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -10,18 +10,18 @@ from marcir.checks import check_int, check_seed
 from marcir.errors import ConfigError
 
 
-class JoinedBatches(Sampler[list[int]], ABC):
+class DistributedBatchSampler(Sampler[list[int]], ABC):
     """Batches of image indices; every process draws all of them and keeps its share of each.
 
-    The random numbers depend on `(seed, epoch)` alone. So the joined batches are the same for any number of
-    processes, an epoch can be drawn without those before it, and no global random state is read or changed.
+    The random numbers depend only on `(seed, epoch)`. So the global batches are the same for any number of
+    processes, any epoch can be drawn on its own, and no global random state is read or changed.
 
     Args:
-        num_images: Images to draw from, N.
-        batch_size: Images of a joined batch, over all processes.
-        seed: Of the random numbers, together with the epoch.
-        rank: Which process this is. It gets the rank-th of equal shares of every joined batch.
-        processes: How many there are.
+        num_images: Number of images, N.
+        batch_size: Images per global batch, over all processes.
+        seed: Seed of the random numbers, together with the epoch.
+        rank: Rank of this process, which gets the rank-th of equal shares of every global batch.
+        processes: Number of processes.
     """
 
     def __init__(self, num_images: int, batch_size: int, *, seed: int, rank: int, processes: int) -> None:
@@ -45,24 +45,24 @@ class JoinedBatches(Sampler[list[int]], ABC):
             )
 
     def set_epoch(self, epoch: int) -> None:
-        """Choose the epoch that the next iteration draws; it is 0 at first, and does not move by itself."""
+        """Set the epoch of the next iteration; it is 0 at first, and is not incremented automatically."""
         self.epoch = check_int("epoch", epoch, least=0)
 
     def __len__(self) -> int:
         return self.num_images // self.batch_size
 
     def __iter__(self) -> Iterator[list[int]]:
-        # Seeded here and not at the first batch, so that a later `set_epoch` is for the next iteration.
+        # Seeded here and not at the first batch, so that a later `set_epoch` affects the next iteration.
         rng = np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(self.epoch,)))
-        # Shares in a row: joined again in the order of processes, the batch is as it was drawn.
-        return (batch[self._share(len(batch))] for batch in self.joined(rng))
+        # Contiguous shares: concatenated by rank, they are the global batch.
+        return (batch[self._share(len(batch))] for batch in self.global_batches(rng))
 
     def _share(self, images: int) -> slice:
-        """This process's part of so many images; the first processes get one more where needed."""
-        each, more = divmod(images, self.processes)
-        start = self.rank * each + min(self.rank, more)
-        return slice(start, start + each + (self.rank < more))
+        """This process's share of a number of images; the first processes get the remainder."""
+        each, remainder = divmod(images, self.processes)
+        start = self.rank * each + min(self.rank, remainder)
+        return slice(start, start + each + (self.rank < remainder))
 
     @abstractmethod
-    def joined(self, rng: np.random.Generator) -> Iterator[list[int]]:
-        """The joined batches of one epoch."""
+    def global_batches(self, rng: np.random.Generator) -> Iterator[list[int]]:
+        """The global batches of one epoch."""

@@ -1,4 +1,4 @@
-"""Images that are read for the network, a batch at a time, in threads."""
+"""Read batches in threads, ahead of their use."""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -14,17 +14,17 @@ Result = TypeVar("Result")
 def read_batches(
     items: Iterable[Item], work: Callable[[Item], Result], size: int, ahead: int = 0
 ) -> Iterator[list[Result]]:
-    """Results of some work on every item, in order, in batches.
+    """Apply a function to every item in threads; yield the results in order, in batches.
 
-    Threads, not processes: decoding and resizing release the interpreter's lock, and a fork is not safe
-    beside a store that is open.
+    Threads, not processes: decoding and resizing release the GIL, and forking is not safe while a store is
+    open.
 
     Args:
-        items: What to read.
-        work: Reads one of them.
-        size: Items of a batch.
-        ahead: Batches that are read while the network works on one. On a CPU it should be 0: the threads of
-            the network wait for each other, and each would wait for the one that a reader has pushed aside.
+        items: The items to read.
+        work: Reads one item.
+        size: Items per batch.
+        ahead: Batches to read in advance. Use 0 if the network runs on the CPU: its threads wait for each
+            other, so a reader that takes one core would slow down all of them.
 
     >>> list(read_batches([1, 2, 3], lambda n: n * n, size=2))
     [[1, 4], [9]]

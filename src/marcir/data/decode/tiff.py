@@ -1,12 +1,12 @@
-"""TIFF to arrays with all bands, through tifffile."""
+"""Decode TIFF with all bands, through tifffile."""
 
 import logging
 from typing import BinaryIO
 
 import numpy as np
 
-from marcir.data.decoding import check_size
-from marcir.data.pictures import picture_form, read_picture
+from marcir.data.decode.limits import check_size
+from marcir.data.decode.pillow import decode_with_pillow, pillow_format
 from marcir.errors import BrokenImageError, needs
 
 with needs("train"):
@@ -15,43 +15,43 @@ with needs("train"):
 
 _ALPHA = (EXTRASAMPLE.ASSOCALPHA, EXTRASAMPLE.UNASSALPHA)
 _GREY = (PHOTOMETRIC.MINISWHITE, PHOTOMETRIC.MINISBLACK)
-# Axes that may be bands: the file's own word for them, or none at all.
+# tifffile's codes of axes that may be bands: channel, unknown, sequence.
 _BANDS = "CQI"
-# Remarks on damaged tags go to whoever listens, not to the terminal.
+# Without a handler, log messages about damaged tags would be printed to the terminal.
 logging.getLogger("tifffile").addHandler(logging.NullHandler())
 
 
-def read_tiff(file: BinaryIO) -> np.ndarray:
-    """All bands but transparency, whether stored by pixel, by plane or as pages. (H, W, C)
+def decode_tiff(file: BinaryIO) -> np.ndarray:
+    """Decode all bands but transparency, whether stored by pixel, by plane or as pages. (H, W, C)
 
-    Floats that the file marks as having no value become NaN.
+    Nodata values of float images become NaN.
     """
     file.seek(0)
     with tifffile.TiffFile(file) as tiff:
         series, page = _only_image(tiff), tiff.pages.first
         if _needs_pillow(page):
-            return read_picture(file, ("TIFF",))
+            return decode_with_pillow(file, ("TIFF",))
         pixels = _bands_last(series.asarray(), page)
     if page.photometric == PHOTOMETRIC.MINISWHITE and pixels.dtype.kind in "bu":
         pixels = ~pixels  # 0 is white
     if pixels.dtype.kind == "f":
         pixels[pixels == pixels.dtype.type(_nodata(page))] = np.nan
-    return pixels[:, :, _kept_bands(pixels.shape[2], page)]
+    return pixels[:, :, _opaque_bands(pixels.shape[2], page)]
 
 
-def tiff_form(file: BinaryIO) -> tuple[int, np.dtype]:
-    """Bands and pixel type, from the header."""
+def tiff_format(file: BinaryIO) -> tuple[int, np.dtype]:
+    """Number of bands and pixel type, from the header."""
     file.seek(0)
     with tifffile.TiffFile(file) as tiff:
         series, page = _only_image(tiff), tiff.pages.first
         if _needs_pillow(page):
-            return picture_form(file, ("TIFF",))
+            return pillow_format(file, ("TIFF",))
         bands = series.size // (page.imagewidth * page.imagelength)
-        return len(_kept_bands(bands, page)), np.dtype(series.dtype)
+        return len(_opaque_bands(bands, page)), np.dtype(series.dtype)
 
 
 def _only_image(tiff: tifffile.TiffFile) -> tifffile.TiffPageSeries:
-    """The file's image, if it has one alone; smaller copies and masks of it do not count."""
+    """The only image of the file, apart from its overviews and masks."""
     series, page = tiff.series, tiff.pages.first
     first = series[0]
     check_size(page.imagewidth, page.imagelength, first.nbytes // max(1, page.imagewidth * page.imagelength))
@@ -70,7 +70,7 @@ def _only_image(tiff: tifffile.TiffFile) -> tifffile.TiffPageSeries:
 
 
 def _check_pages(series: tifffile.TiffPageSeries, page: tifffile.TiffPage) -> None:
-    """Pages are bands only where nothing else can be meant."""
+    """Refuse pages that are not clearly the bands of one image."""
     pages = series.size // page.size
     before = [axis for axis, length in zip(series.axes[:-2], series.shape[:-2], strict=True) if length > 1]
     joinable = page.axes == "YX" and series.axes.endswith("YX") and not _needs_pillow(page)
@@ -87,7 +87,7 @@ def _check_pages(series: tifffile.TiffPageSeries, page: tifffile.TiffPage) -> No
 
 
 def _needs_pillow(page: tifffile.TiffPage) -> bool:
-    """Colours that must be computed: palettes, JPEG's, grey of 2 to 7 bits."""
+    """Whether colours must be converted: palettes, YCbCr, grey of 2 to 7 bits."""
     few_bits = page.photometric in _GREY and page.samplesperpixel == 1 and 1 < page.bitspersample < 8
     return few_bits or page.photometric in (PHOTOMETRIC.PALETTE, PHOTOMETRIC.YCBCR)
 
@@ -99,15 +99,15 @@ def _bands_last(pixels: np.ndarray, page: tifffile.TiffPage) -> np.ndarray:
     return np.ascontiguousarray(np.moveaxis(pixels.reshape(-1, height, width), 0, 2))
 
 
-def _kept_bands(bands: int, page: tifffile.TiffPage) -> list[int]:
-    """The bands that are not marked as transparency."""
+def _opaque_bands(bands: int, page: tifffile.TiffPage) -> list[int]:
+    """Indices of the bands that are not marked as alpha."""
     extra = page.extrasamples
     first = bands - len(extra)
     return [k for k in range(bands) if k < first or extra[k - first] not in _ALPHA]
 
 
 def _nodata(page: tifffile.TiffPage) -> float:
-    """The value that stands for no value in files of GDAL."""
+    """GDAL's nodata value; NaN if there is none."""
     try:
         return float(page.tags.valueof("GDAL_NODATA", "nan"))
     except (TypeError, ValueError):

@@ -1,4 +1,4 @@
-"""Vectors joined with the labels that judge them."""
+"""Embeddings joined with labels, for evaluation."""
 
 import hashlib
 import json
@@ -18,7 +18,7 @@ Pair = tuple["LabelledEmbeddings", "LabelledEmbeddings | None"]
 
 @dataclass(frozen=True, eq=False)
 class LabelledEmbeddings:
-    """Vectors with the labels that judge them.
+    """Embeddings with labels.
 
     Attributes:
         embeddings: Ids and vectors.
@@ -31,32 +31,31 @@ class LabelledEmbeddings:
     vocabulary: LabelVocabulary
 
     def fingerprint(self) -> str:
-        """Of ids and the names of their labels, but not of vectors: equal where models are judged alike.
+        """A hash of ids and labels, not of vectors, independent of their order.
 
-        Neither the order of images nor that of label columns matters.
+        Scores of two models are comparable if it is equal.
         """
         labels = map(sorted, self.vocabulary.decode(self.labels))
         rows = sorted(zip(self.embeddings.ids, labels, strict=True))
         return hashlib.sha256(json.dumps(rows).encode()).hexdigest()
 
 
-def read_judged(
+def read_queries_and_gallery(
     embeddings: str | Path,
     labels: str | Path,
     gallery_embeddings: str | Path | None = None,
     gallery_labels: str | Path | None = None,
 ) -> Pair:
-    """Read queries and, where one is named, a gallery; both with the label names of both.
+    """Read queries and an optional gallery, both with one common vocabulary.
 
     Raises:
-        DataError: Names the id that a label table does not have. Also where no image shares a label with
-            another: there is nothing to find.
+        DataError: If a label table lacks an id, or if no image shares a label with another.
     """
     queries, gallery = read_labelled(embeddings, labels), None
     if gallery_embeddings is not None and gallery_labels is not None:
         gallery = read_labelled(gallery_embeddings, gallery_labels)
-    queries, gallery = same_labels(queries, gallery)
-    _check_something_to_find(queries, gallery)
+    queries, gallery = align_vocabularies(queries, gallery)
+    _check_shared_labels(queries, gallery)
     return queries, gallery
 
 
@@ -83,20 +82,20 @@ def read_labelled(embeddings: str | Path, labels: str | Path) -> LabelledEmbeddi
     )
 
 
-def same_labels(queries: LabelledEmbeddings, gallery: LabelledEmbeddings | None) -> Pair:
-    """Both with the label names of both, in one order."""
+def align_vocabularies(queries: LabelledEmbeddings, gallery: LabelledEmbeddings | None) -> Pair:
+    """Bring queries and gallery to one common vocabulary."""
     if gallery is None or queries.vocabulary.names == gallery.vocabulary.names:
         return queries, gallery
     names = LabelVocabulary(sorted({*queries.vocabulary.names, *gallery.vocabulary.names}))
     widened = []
-    for of in (queries, gallery):
-        columns = torch.zeros(len(of.labels), len(names), dtype=torch.bool, device="cpu")
-        columns[:, [names.index_of(name) for name in of.vocabulary.names]] = of.labels
-        widened.append(LabelledEmbeddings(of.embeddings, columns, names))
+    for images in (queries, gallery):
+        columns = torch.zeros(len(images.labels), len(names), dtype=torch.bool, device="cpu")
+        columns[:, [names.index_of(name) for name in images.vocabulary.names]] = images.labels
+        widened.append(LabelledEmbeddings(images.embeddings, columns, names))
     return widened[0], widened[1]
 
 
-def _check_something_to_find(queries: LabelledEmbeddings, gallery: LabelledEmbeddings | None) -> None:
+def _check_shared_labels(queries: LabelledEmbeddings, gallery: LabelledEmbeddings | None) -> None:
     if gallery is None:
         if len(queries.labels) > 1 and not (queries.labels.sum(0) > 1).any():
             raise DataError("no two images share a label: there is nothing to find. Check the label table.")

@@ -1,11 +1,11 @@
-"""A generated archive on disk.
+"""Write a generated archive.
 
     out/scenes.json           written first: number of images, size, seed, version of the drawing
     out/images/000000.png ...
     out/labels.csv            written last: path,labels
 
-Every file appears whole or not at all and no file is ever replaced, so an interrupted run is finished by the
-same call, and two processes that write the same archive at once do no harm to each other.
+Files are written atomically and never replaced, so the same call finishes an interrupted run, and two
+processes may write the same archive at once.
 """
 
 import io
@@ -35,17 +35,17 @@ from marcir.scenes.drawing import SIZES, draw_scene
 with needs("train"):
     from PIL import Image
 
-# Raise it with every change that alters a pixel or a label: archives of two versions are not the same.
+# Raise it with every change of a pixel or a label.
 VERSION = 3
-ABOUT, TABLE = "scenes.json", "labels.csv"
-# Files of a run that was killed while it wrote them, as `atomic_write` names them.
-_LEFT = re.compile(r"(images/)?\.(scenes\.json|labels\.csv|\d{6}\.png)\.\w{8}\.part")
+SETTINGS, TABLE = "scenes.json", "labels.csv"
+# Temporary files of a killed run, as named by `atomic_write`.
+_TEMPORARY = re.compile(r"(images/)?\.(scenes\.json|labels\.csv|\d{6}\.png)\.\w{8}\.part")
 _CHUNK = 50
-_MOST = 1_000_000
+_MAX_IMAGES = 1_000_000
 
 
-class About(NamedTuple):
-    """What an archive consists of: the content of `scenes.json`."""
+class SceneSettings(NamedTuple):
+    """The parameters of a generated archive: the content of `scenes.json`."""
 
     images: int
     size: int
@@ -53,15 +53,14 @@ class About(NamedTuple):
     version: int = VERSION
 
     @classmethod
-    def load(cls, path: Path) -> "About":
-        """Read `scenes.json`; a ConfigError where it is something else."""
+    def load(cls, path: Path) -> "SceneSettings":
+        """Read `scenes.json`; a ConfigError if it is invalid."""
         try:
-            found = json.loads(path.read_text("utf-8"))
-            return cls(*(check_int(name, found[name], 0) for name in cls._fields))
+            content = json.loads(path.read_text("utf-8"))
+            return cls(*(check_int(name, content[name], 0) for name in cls._fields))
         except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
             raise ConfigError(
-                f"{path}: not the sign of an archive of scenes ({error}). Choose another folder, or remove "
-                "it."
+                f"{path}: not the settings of generated scenes ({error}). Remove it, or use another folder."
             ) from error
 
     def __str__(self) -> str:
@@ -69,62 +68,63 @@ class About(NamedTuple):
 
 
 def write_scenes(out: str | Path, images: int, size: int, seed: int, workers: int | None = None) -> None:
-    """Draw an archive of scenes into a folder, or finish one that was interrupted, with a progress bar.
+    """Generate an archive of scenes in a folder, or finish an interrupted one, with a progress bar.
 
-    Nothing happens where the same archive is complete.
+    Does nothing if the same archive is complete.
 
     Args:
         out: Folder for the archive: absent, empty, or holding the same archive.
         images: Number of images, up to a million.
         size: Their width and height in pixels.
-        seed: Names the archive, 0 to 2**63 - 1; the same seed gives the same bytes for any number of
-            workers.
-        workers: Processes; by default one for each processor.
+        seed: Seed, 0 to 2**63 - 1; the same seed gives the same bytes for any number of workers.
+        workers: Number of processes; by default one per processor.
 
     Raises:
-        ConfigError: For numbers out of range, and for a folder that holds anything else.
+        ConfigError: For numbers out of range, and for a folder with other content.
     """
-    images, size = check_int("images", images, 1, _MOST), check_int("size", size, SIZES[0], SIZES[-1])
-    about = About(images, size, check_seed(seed))
+    images, size = check_int("images", images, 1, _MAX_IMAGES), check_int("size", size, SIZES[0], SIZES[-1])
+    settings = SceneSettings(images, size, check_seed(seed))
     workers = _processors() if workers is None else check_int("workers", workers, 1)
     out = Path(out)
-    _check_folder(out, about)
-    if (out / TABLE).is_file() and all(_picture(out, index).is_file() for index in range(images)):
+    _check_folder(out, settings)
+    if (out / TABLE).is_file() and all(_image_path(out, index).is_file() for index in range(images)):
         return
-    _write_new(out / ABOUT, (json.dumps(about._asdict(), indent=1) + "\n").encode())
+    _write_new(out / SETTINGS, (json.dumps(settings._asdict(), indent=1) + "\n").encode())
     (out / "images").mkdir(exist_ok=True)
-    rows = _draw_all(out, about, workers)
+    rows = _draw_all(out, settings, workers)
     _write_new(out / TABLE, "".join(["path,labels\n", *rows]).encode())
-    for left in [*out.glob(".*"), *out.glob("images/.*")]:
-        if _LEFT.fullmatch(left.relative_to(out).as_posix()):
-            left.unlink(missing_ok=True)
+    for path in [*out.glob(".*"), *out.glob("images/.*")]:
+        if _TEMPORARY.fullmatch(path.relative_to(out).as_posix()):
+            path.unlink(missing_ok=True)
 
 
-def _check_folder(out: Path, about: About) -> None:
+def _check_folder(out: Path, settings: SceneSettings) -> None:
     """Refuse a folder with another archive, or with files and no archive."""
     if out.exists() and not out.is_dir():
         raise ConfigError(f"{out}: expected a folder for the scenes, found a file. Choose another folder.")
-    # Another process may be about to write its first file.
-    if not out.exists() or all(_LEFT.fullmatch(path.name) for path in out.iterdir()):
+    # Another process may be writing its first file.
+    if not out.exists() or all(_TEMPORARY.fullmatch(path.name) for path in out.iterdir()):
         return
-    if not (out / ABOUT).is_file():
+    if not (out / SETTINGS).is_file():
         raise ConfigError(f"{out}: not empty, and not an archive of scenes. Choose another folder.")
-    found = About.load(out / ABOUT)
-    if found != about:
+    saved = SceneSettings.load(out / SETTINGS)
+    if saved != settings:
         raise ConfigError(
-            f"{out / ABOUT}: holds scenes of {found}, not of {about}. Choose another folder, or remove "
+            f"{out / SETTINGS}: holds scenes of {saved}, not of {settings}. Choose another folder, or remove "
             "this one."
         )
 
 
-def _picture(out: Path, index: int) -> Path:
+def _image_path(out: Path, index: int) -> Path:
     return out / "images" / f"{index:06}.png"
 
 
-def _draw_all(out: Path, about: About, workers: int) -> list[str]:
-    """Draw and write every image; the rows of the label table."""
-    chunks = [range(start, min(start + _CHUNK, about.images)) for start in range(0, about.images, _CHUNK)]
-    draw = partial(_draw_chunk, out, about)
+def _draw_all(out: Path, settings: SceneSettings, workers: int) -> list[str]:
+    """Draw and write every image; return the rows of the label table."""
+    chunks = [
+        range(start, min(start + _CHUNK, settings.images)) for start in range(0, settings.images, _CHUNK)
+    ]
+    draw = partial(_draw_chunk, out, settings)
     workers = min(workers, len(chunks))
     drawn = map(draw, chunks) if workers == 1 else _pooled(out, draw, chunks, workers)
     return [row for rows in track(drawn, len(chunks), "drawing scenes") for row in rows]
@@ -133,7 +133,7 @@ def _draw_all(out: Path, about: About, workers: int) -> list[str]:
 def _pooled(
     out: Path, draw: Callable[[range], list[str]], chunks: list[range], workers: int
 ) -> Iterator[list[str]]:
-    """The chunks, drawn by several processes."""
+    """Draw the chunks in several processes."""
     pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"))
     children: list[BaseProcess] = []
     try:
@@ -142,21 +142,23 @@ def _pooled(
         children += active_children()
         yield from drawn
     except BrokenProcessPool as error:
-        pool.shutdown(wait=True, cancel_futures=True)  # two threads that wait for one child: one sees no code
-        # What ended the first process; the pool ends all others with SIGTERM.
+        pool.shutdown(
+            wait=True, cancel_futures=True
+        )  # else two threads wait for one child, and one gets no exit code
+        # Exit code of the first dead process; the pool ends all others with SIGTERM.
         codes = [child.exitcode for child in children if child.exitcode not in (None, 0, -signal.SIGTERM)]
-        death = describe_exit(codes[0] or 0) if codes else "a process ended without a word"
-        raise DataError(f"{out}: while drawing, {death}. Start it again to go on.") from error
+        death = describe_exit(codes[0] or 0) if codes else "a process ended without an exit code"
+        raise DataError(f"{out}: while drawing, {death}. Run it again to continue.") from error
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
 
 
 @contextmanager
 def _script_hidden() -> Iterator[None]:
-    """Let new processes start without the caller's script.
+    """Let new processes start without importing the caller's script.
 
-    A spawned process imports the script that started it, and so runs it again where it has no
-    `if __name__ == "__main__"`. The drawing needs nothing of it.
+    A spawned process imports the script that started it, and so runs it again if it lacks
+    `if __name__ == "__main__"`. Drawing does not need it.
     """
     script = sys.modules["__main__"]
     sys.modules["__main__"] = ModuleType("__main__")
@@ -166,26 +168,26 @@ def _script_hidden() -> Iterator[None]:
         sys.modules["__main__"] = script
 
 
-def _draw_chunk(out: Path, about: About, chunk: range) -> list[str]:
-    """Draw some images and write those that are missing; their rows of the label table."""
+def _draw_chunk(out: Path, settings: SceneSettings, chunk: range) -> list[str]:
+    """Draw some images and write the missing ones; return their rows of the label table."""
     rows = []
     for index in chunk:
-        image, labels = draw_scene(about.seed, index, about.size)
+        image, labels = draw_scene(settings.seed, index, settings.size)
         png = io.BytesIO()
         Image.fromarray(image).save(png, "PNG")
-        _write_new(_picture(out, index), png.getvalue(), durable=False)
+        _write_new(_image_path(out, index), png.getvalue(), durable=False)
         rows.append(f"images/{index:06}.png,{';'.join(sorted(labels))}\n")
     return rows
 
 
 def _write_new(path: Path, content: bytes, durable: bool = True) -> None:
-    """Write a file that appears at once and whole; one that is there already stays as it is."""
+    """Write a file atomically, unless it exists."""
     if path.exists():
         return
     try:
         with atomic_write(path, durable) as temporary:
             temporary.write_bytes(content)
-    except ConfigError:  # another process may have finished the same archive meanwhile and tidied up
+    except ConfigError:  # another process may have finished the same archive and removed the temporary file
         if not path.exists():
             raise
 

@@ -1,0 +1,1 @@
+"""Decoders of image files: Pillow and imagecodecs for JPEG, PNG and WebP, tifffile for TIFF."""
