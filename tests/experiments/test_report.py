@@ -16,7 +16,7 @@ import pytest
 from PIL import Image
 from scipy.stats import ttest_ind
 
-from marcir.catalog import LOSSES, METRICS
+from marcir.catalog import LOSSES
 from marcir.cli import main
 from marcir.data.archive import open_archive
 from marcir.data.split import draw_split
@@ -25,6 +25,7 @@ from marcir.experiments.record import COMPARISON, Record, Results
 from marcir.experiments.report.assemble import Report, report
 from marcir.experiments.report.runs import studies
 from marcir.experiments.report.significance import contests
+from marcir.metrics.retrieval_metrics import METRICS
 from marcir.metrics.retrieval_scores import retrieval_scores
 from marcir.types import Embeddings
 from report_records import made_ablations, made_comparison, made_record, made_scores

@@ -12,13 +12,13 @@ from pathlib import Path
 import torch
 
 import marcir
-from marcir.catalog import METRICS
 from marcir.config import Config
 from marcir.errors import ConfigError, MarcirError
 from marcir.experiments.plan import Run, config_hash
 from marcir.experiments.record import COMPARISON, Record, Results
 from marcir.files import folder_lock, reason
 from marcir.losses import MultiLabelLoss
+from marcir.metrics.retrieval_metrics import METRICS
 from marcir.metrics.scores import Scores
 from marcir.training.precision import decide_precision
 from marcir.training.train import Trained, effective, train_run

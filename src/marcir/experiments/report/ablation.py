@@ -3,12 +3,12 @@
 import math
 from collections.abc import Sequence
 
-from marcir.catalog import METRICS
 from marcir.experiments.report.comparison import TAIL_NOTE, failures, seeds_note
 from marcir.experiments.report.paper import paper_heading, paper_pretraining
 from marcir.experiments.report.runs import CHOSEN_BY, Row, Study, setting_text, value_text
 from marcir.experiments.report.table import Cell, Line, Mark, Table, number_cell, score_cell
 from marcir.experiments.studies import STUDIES
+from marcir.metrics.retrieval_metrics import METRICS
 from marcir.text_tables import percent
 
 PRETRAINED = "pretrained"  # the one setting of the paper's whole table on pretraining

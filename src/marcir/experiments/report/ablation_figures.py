@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from marcir.catalog import METRICS
 from marcir.experiments.record import slug
 from marcir.experiments.report.ablation import chosen, setting_keys
 from marcir.experiments.report.document import Figure
@@ -16,6 +15,7 @@ from marcir.figures.radar import draw_radars
 from marcir.figures.score_dots import draw_score_dots
 from marcir.figures.setting_curves import Curve, CurvePanel, draw_setting_curves
 from marcir.figures.value_maps import Grid, draw_value_maps
+from marcir.metrics.retrieval_metrics import METRICS
 
 SHOWN = ("mAP(sim)@5000", "nDCG@100")  # columns of curves and maps
 RADAR_OF = "lr"  # the study that the paper shows as radars

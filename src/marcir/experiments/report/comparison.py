@@ -5,10 +5,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from marcir.catalog import METRICS
 from marcir.experiments.report.names import REFERENCES, TITLED, group_of
 from marcir.experiments.report.runs import Row, Spread, Study, setting_text, spread
 from marcir.experiments.report.table import Cell, Line, Mark, Table, number_cell, score_cell
+from marcir.metrics.retrieval_metrics import METRICS
 from marcir.text_tables import percent
 
 COST_OF = "mulsupcon"  # whose loss step is the unit of the others'

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import numpy as np
 
-from marcir.catalog import METRICS
 from marcir.errors import DataError
 from marcir.experiments.record import Record, Results
 from marcir.experiments.report.ablation_figures import means_of, sds_of
@@ -19,6 +18,7 @@ from marcir.figures.label_bars import tail_start
 from marcir.figures.score_dots import draw_score_dots
 from marcir.figures.value_maps import Grid, draw_value_maps
 from marcir.metrics.ranking import unit_vectors
+from marcir.metrics.retrieval_metrics import METRICS
 
 UNTRAINED = "untrained"
 

@@ -5,11 +5,11 @@ from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
-from marcir.catalog import METRICS
 from marcir.experiments.report.comparison import reference
 from marcir.experiments.report.names import DATASETS, PUBLISHED
 from marcir.experiments.report.runs import Study
 from marcir.experiments.report.table import Cell, Line, Table, number_cell, score_cell
+from marcir.metrics.retrieval_metrics import METRICS
 
 _FOLDER = Path(__file__).parent / "published"
 # Whose rows of the paper stand beside a dataset: its own, or those of the same images.

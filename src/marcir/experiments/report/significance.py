@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import ttest_ind_from_stats
 
-from marcir.catalog import METRICS
 from marcir.experiments.report.names import BASELINES, OF_INTEREST, OURS
 from marcir.experiments.report.runs import Row, Study
 from marcir.experiments.report.table import Cell, Line, Table, number_cell
 from marcir.metrics.comparison import ColumnComparison, compare_scores
+from marcir.metrics.retrieval_metrics import METRICS
 from marcir.metrics.scores import Scores
 
 LEVEL = 0.05

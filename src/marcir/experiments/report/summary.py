@@ -4,13 +4,13 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from marcir.catalog import METRICS
 from marcir.experiments.record import Record
 from marcir.experiments.report.comparison import COST_OF, loss_step, margin, mean_ranks, reference
 from marcir.experiments.report.names import OF_INTEREST, method_name
 from marcir.experiments.report.runs import CHOSEN_BY, Row, Spread, Study, value_text
 from marcir.experiments.report.significance import Contest
 from marcir.experiments.report.table import Cell, Line, Table, number_cell
+from marcir.metrics.retrieval_metrics import METRICS
 from marcir.text_tables import percent
 
 # Columns of "What was run": where each stands in a run's settings.
