@@ -9,7 +9,7 @@ import numpy as np
 from marcir.errors import ConfigError
 from marcir.figures.canvas import figure
 from marcir.figures.series import bar_look, check_series, draw_legend, series_styles
-from marcir.figures.texts import shortened, unmarked
+from marcir.figures.texts import escaped, shortened
 
 LETTERS = 52  # of a partner's labels
 
@@ -43,13 +43,13 @@ def draw_pair_influence(
                 y = np.arange(len(partners)) + (place - (len(panel) - 1) / 2) * high
                 bars = axes.barh(y, values, high, **bar_look(styles[name]))
                 axes.bar_label(bars, fmt="%.3g", fontsize=7, padding=2)
-            axes.set_title(unmarked(fill(title, 34)), fontsize=9, loc="left")
+            axes.set_title(escaped(fill(title, 34)), fontsize=9, loc="left")
             axes.margins(x=0.16)
             axes.grid(axis="x", alpha=0.3)
             axes.set_axisbelow(True)
             axes.tick_params(axis="x", labelsize=8)
-        texts = [unmarked(shortened(text, LETTERS)) for text in partners]
+        texts = [escaped(shortened(text, LETTERS)) for text in partners]
         grid[0].set_yticks(range(len(partners)), texts, fontsize=8)
         grid[0].set_ylim(len(partners) - 0.4, -0.6)
-        drawn.suptitle(unmarked(f"Partners of an anchor with: {anchor}"), fontsize=10, x=0.01, ha="left")
+        drawn.suptitle(escaped(f"Partners of an anchor with: {anchor}"), fontsize=10, x=0.01, ha="left")
         draw_legend(drawn, names, bars=True)

@@ -6,12 +6,11 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from string import Template
 
 from marcir.experiments.report.table import Table
 
-_STYLE = Path(__file__).parent / "page.css"
-# Browsers block scripts and every request.
-_POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
+_FOLDER = Path(__file__).parent
 
 
 @dataclass(frozen=True)
@@ -44,40 +43,12 @@ Block = Heading | Sentences | Figure | Table
 def render_page(title: str, blocks: Sequence[Block]) -> str:
     """Render the blocks as an HTML document."""
     ids = _ids(blocks)
-    body = "\n".join(_html(block, ids.get(place, "")) for place, block in enumerate(blocks))
-    contents = _contents(blocks, ids)
-    return f"""<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="{_POLICY}">
-<meta name="color-scheme" content="light dark">
-<title>{html.escape(title)}</title>
-<link rel="icon" href="data:,">
-<style>
-{_STYLE.read_text("utf-8")}</style>
-</head>
-<body>
-<a class="skip" href="#content">Skip to the content</a>
-<div class="page">
-<nav class="beside" aria-label="Contents">
-<p>Contents</p>
-{contents}
-</nav>
-<nav class="above" aria-label="Contents">
-<details><summary>Contents</summary>
-{contents}
-</details>
-</nav>
-<main id="content">
-<h1>{html.escape(title)}</h1>
-{body}
-</main>
-</div>
-</body>
-</html>
-"""
+    return Template((_FOLDER / "page.html").read_text("utf-8")).substitute(
+        title=html.escape(title),
+        style=(_FOLDER / "page.css").read_text("utf-8"),
+        contents=_contents(blocks, ids),
+        body="\n".join(_html(block, ids.get(place, "")) for place, block in enumerate(blocks)),
+    )
 
 
 def _ids(blocks: Sequence[Block]) -> dict[int, str]:
