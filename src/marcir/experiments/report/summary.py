@@ -50,12 +50,12 @@ def _scope(study: Study) -> str:
     methods = f"{len(study.done)} method{'s' if len(study.done) > 1 else ''}"
     each = f"{' to '.join(map(str, sorted({seeds[0], seeds[-1]})))} seed{'s' if seeds[-1] > 1 else ''} each"
     settings = [flat(record.config) for record in study.records]
-    known = {name: _values(settings, _SETTINGS[name]) for name in ("backbone", "epochs", "size")}
     frozen = " (frozen)" if _values(settings, _SETTINGS["frozen"]) == ["on"] else ""
-    network = f"{' and '.join(known['backbone'])}{frozen}" if known["backbone"] else ""
-    epochs = f"{' and '.join(known['epochs'])} epochs" if known["epochs"] else ""
-    size = f"{' and '.join(known['size'])} pixels" if known["size"] else ""
-    return ", ".join(part for part in (methods, each, network, epochs, size) if part) + "."
+    parts = [methods, each]
+    for name, unit in (("backbone", frozen), ("epochs", " epochs"), ("size", " pixels")):
+        if values := _values(settings, _SETTINGS[name]):
+            parts.append(" and ".join(values) + unit)
+    return ", ".join(parts) + "."
 
 
 def _winners(rows: Sequence[Row]) -> Iterator[str]:

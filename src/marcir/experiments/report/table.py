@@ -107,19 +107,13 @@ class Table:
 
     def csv(self) -> str:
         """Numbers with more digits; standard deviations and marks in their own columns."""
-        out = io.StringIO()
-        writer = csv.writer(out, lineterminator="\n")
-        parts = [self._parts(place) for place in range(len(self.columns))]
-        grouped = any(line.group for line in self.lines)
-        names = [
-            f"{name} {part}".strip() for name, own in zip(self.columns, parts, strict=True) for part in own
-        ]
-        writer.writerow([*(["group"] if grouped else []), *names])
+        columns = [(place, part) for place in range(len(self.columns)) for part in self._parts(place)]
+        rows = [["group", *(f"{self.columns[place]} {part}".strip() for place, part in columns)]]
         for line in self.lines:
-            values = [
-                _csv_value(cell, part) for cell, own in zip(line.cells, parts, strict=True) for part in own
-            ]
-            writer.writerow([*([line.group] if grouped else []), *values])
+            rows.append([line.group, *(_csv_value(line.cells[place], part) for place, part in columns)])
+        grouped = any(line.group for line in self.lines)
+        out = io.StringIO()
+        csv.writer(out, lineterminator="\n").writerows(row if grouped else row[1:] for row in rows)
         return out.getvalue()
 
     def html(self) -> str:
