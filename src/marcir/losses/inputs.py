@@ -122,7 +122,7 @@ def _rows(z: Tensor, y: Tensor, z_name: str, y_name: str) -> tuple[Tensor, Tenso
     if y.ndim != 2:
         raise BatchError(
             f"{y_name}: expected multi-hot labels (N, L), found {tuple(y.shape)}. "
-            "For one class an image use torch.nn.functional.one_hot."
+            "For one class per image use torch.nn.functional.one_hot."
         )
     if len(z) != len(y):
         raise BatchError(

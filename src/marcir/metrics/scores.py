@@ -145,7 +145,7 @@ def _label_scores(rows: list[dict[str, Any]]) -> LabelScores:
 
 def _known(scores: LabelScores | None) -> LabelScores:
     if scores is None:
-        raise DataError("these scores have no values per label: none were asked for.")
+        raise DataError("these scores have no values per label: they were computed with per_label=False.")
     return scores
 
 

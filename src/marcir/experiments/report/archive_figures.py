@@ -33,7 +33,7 @@ def draw_archive(study: Study, results: Results, folder: Path) -> list[Block]:
     except MarcirError as error:
         return [Sentences((f"Pictures of images and the influence of pairs are left out: {error}",))]
     parts: dict[str, Callable[[], list[Figure]]] = {
-        "What queries find": lambda: _sheets(study, results, archive, folder),
+        "Retrieved images": lambda: _sheets(study, results, archive, folder),
         "The influence of pairs": lambda: _influence(study, results, folder),
         "Augmented images": lambda: _samples(study, record, folder),
     }

@@ -70,7 +70,7 @@ def report(results: str | Path, out: str | Path | None = None) -> Report:
             + shlex.quote(str(folder.path))
         )
     found = group_records(records)
-    blocks: list[Block] = [Heading("In short")]
+    blocks: list[Block] = [Heading("Summary")]
     chapters: list[Block] = []
     for own in found.values():
         with vector_copies():
@@ -81,7 +81,7 @@ def report(results: str | Path, out: str | Path | None = None) -> Report:
     if overall := overall_table(compared):
         blocks += [Heading("All datasets", 3), overall]
     runs = runs_table([study for own in found.values() for study in own])
-    blocks += [Heading("What was run"), runs, *chapters]
+    blocks += [Heading("Runs"), runs, *chapters]
     tables = [block for block in blocks if isinstance(block, Table)]
     figures = tuple(block.file for block in blocks if isinstance(block, Figure))
     target = out / "report.html"
@@ -126,9 +126,9 @@ def _comparison(study: Study, results: Results, figures: Path) -> tuple[Block, l
         blocks += [Heading("Statistical significance", 3), Sentences((METHOD,))]
         blocks += [each.table(study) for each in compared]
     if published := paper_table(study):
-        blocks += [Heading("Beside the paper", 3), published]
+        blocks += [Heading("Comparison with the paper", 3), published]
     if study.done:
-        blocks += [Heading("What the vectors look like", 3), *draw_maps(study, results, figures)]
+        blocks += [Heading("Embeddings and retrieved images", 3), *draw_maps(study, results, figures)]
         blocks += draw_archive(study, results, figures)
     return summary, blocks
 

@@ -139,13 +139,13 @@ def _notes(study: Study) -> tuple[str, ...]:
         left_out = ", ".join(f"{number} in {name}" for name, number in scores.left_out.items() if number)
         notes.insert(0, f"{len(scores.ids):,} queries, {scores.gallery:,} gallery images each.")
         if left_out:
-            notes[0] += f" Left out for want of a relevant image: {left_out}."
+            notes[0] += f" Excluded, no relevant image: {left_out}."
         if scores.variants:
             chosen = ", ".join(f"{name} = {value}" for name, value in scores.variants.items())
             notes.append(f"Variants: {chosen}. Not comparable with scores by the default definitions.")
     notes += [seeds_note(study), *failures(study)]
     if any(row_group(row.loss, row.method) == TITLED for row in study.done):
-        notes.append("Other settings stand among the ranks and marks like methods of their own.")
+        notes.append("Other settings are ranked and marked like methods.")
     return tuple(notes)
 
 
@@ -166,7 +166,7 @@ def seeds_note(study: Study) -> str:
         return "One seed each: the spread between seeds is unknown."
     if len(numbers) == 1:
         return f"Mean ± sample standard deviation of {numbers[0]} seeds each."
-    text = f"Mean ± sample standard deviation of {numbers[0]} to {numbers[-1]} seeds, as the column says."
+    text = f"Mean ± sample standard deviation of {numbers[0]} to {numbers[-1]} seeds, see the column."
     return text + (" Where there is one, the spread is unknown." if numbers[0] == 1 else "")
 
 

@@ -61,7 +61,7 @@ def paper_table(study: Study) -> Table | None:
         "The paper's protocol is not known in full (its nDCG fits an ideal of the retrieved images alone, "
         "its seeds and splits are not given)."
     )
-    title = f"{paper_heading(study.dataset)}; beside what was found here"
+    title = f"{paper_heading(study.dataset)}; with our results"
     return Table(study.file_name("paper"), title, ("", "", *METRICS), tuple(lines), tuple(notes))
 
 

@@ -16,14 +16,13 @@ from marcir.metrics.scores import Scores
 
 LEVEL = 0.05
 METHOD = (
-    "A difference can come from the choice of queries or from the seeds; a verdict needs both excluded. p"
-    " of queries: paired randomisation test, in which queries with the same labels change places "
-    "together; they are drawn together for the 95 % interval, too. p of seeds: Welch's t test on the "
-    "scores of the seeds; by the test over queries alone, two seeds of one and the same loss often "
-    "differ. Both are two-sided. Holm p: the larger one, corrected for the columns of its table. better "
-    "or worse: Holm p < 0.05; level: anything else; open: one seed, which cannot tell. The best baseline "
-    "is the best on these test images, which makes better a hard verdict and worse an easy one. All of it"
-    " is about this split."
+    "Differences are tested over queries and over seeds; a verdict needs both. p of queries: paired "
+    "randomisation test, in which queries with equal label sets are swapped together; the 95 % interval "
+    "resamples them together, too. p of seeds: Welch's t test on the scores of the seeds, because the test "
+    "over queries alone often separates two seeds of one loss. Both are two-sided. Holm p: the larger one, "
+    "corrected for the columns of the table. better or worse: Holm p < 0.05; level: anything else; open: one "
+    "seed, not testable. The best baseline is selected on these test images, which makes better harder and "
+    "worse easier to reach. All results are for this split."
 )
 
 

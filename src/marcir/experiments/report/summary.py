@@ -105,7 +105,7 @@ def _cost(study: Study) -> Iterator[str]:
         if not math.isnan(ratio := loss_step_ratio(study, row))
     ]
     if ratios:
-        yield f"A loss step takes, beside MulSupCon's: {', '.join(ratios)}."
+        yield f"A loss step takes, relative to MulSupCon's: {', '.join(ratios)}."
 
 
 def _caveats(study: Study) -> Iterator[str]:
