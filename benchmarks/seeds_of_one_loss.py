@@ -11,11 +11,11 @@ from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 
-from marcir.catalog import METRICS
 from marcir.experiments.record import COMPARISON, Results
-from marcir.experiments.report.runs import Row, studies
+from marcir.experiments.report.runs import Row, group_records
 from marcir.experiments.report.significance import LEVEL, holm, seed_mean, welch
 from marcir.metrics.comparison import compare_scores
+from marcir.metrics.retrieval_metrics import METRICS
 
 ONE_AND_ONE = [((a,), (b,)) for a, b in combinations(range(5), 2)]
 TWO_AND_TWO = [((0, 1), (2, 3)), ((0, 2), (1, 3)), ((0, 3), (1, 2))]
@@ -43,7 +43,7 @@ def main() -> None:
     parser.add_argument("results", type=Path, help="a folder of marcir benchmark")
     folder = parser.parse_args().results
     records = [each for each in Results(folder).records() if each.study == COMPARISON]
-    rows = [row for own in studies(records).values() for row in own[0].done]
+    rows = [row for own in group_records(records).values() for row in own[0].done]
     if not rows:
         parser.error(f"{folder}: no finished runs of a comparison")
     for row in rows:

@@ -29,11 +29,11 @@ def start(command: str, plan: Path, results: Path, cache: Path, *more: str) -> s
 
 
 def perform_here(
-    records: Iterable[Record], results: Results, jobs: int, tell: bool = False
+    records: Iterable[Record], results: Results, jobs: int, verbose: bool = False
 ) -> Iterator[Outcome]:
     """In place of worker processes: runs in this one, one after the other."""
     for record in records:
-        yield Outcome(record, perform(record, results, quiet=not tell).error)
+        yield Outcome(record, perform(record, results, quiet=not verbose).error)
 
 
 def workers_of(results: Path) -> list[int]:

@@ -11,7 +11,8 @@ from marcir.catalog import LOSSES
 from marcir.experiments.record import COMPARISON, Record, Results
 from marcir.labels import LabelVocabulary
 from marcir.metrics import Scores
-from marcir.metrics.retrieval_scores import chance_scores, oracle_scores, retrieval_scores
+from marcir.metrics.references import chance_scores, oracle_scores
+from marcir.metrics.retrieval_scores import retrieval_scores
 from marcir.types import Embeddings
 
 IMAGES = 60

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from marcir.losses import CrossBatchMemory as CrossBatchMemory
     from marcir.losses import DistributedLoss as DistributedLoss
     from marcir.losses import diagnose as diagnose
-    from marcir.metrics.retrieval_scores import chance_scores as chance_scores
-    from marcir.metrics.retrieval_scores import oracle_scores as oracle_scores
+    from marcir.metrics.references import chance_scores as chance_scores
+    from marcir.metrics.references import oracle_scores as oracle_scores
     from marcir.metrics.retrieval_scores import retrieval_scores as retrieval_scores
     from marcir.model.model import load_model as load_model
     from marcir.search.index import index as index
@@ -42,7 +42,7 @@ _PUBLIC = {
     "LabelStatistics": "marcir.labels",
     "LabelVocabulary": "marcir.labels",
     "MarcirError": "marcir.errors",
-    "chance_scores": "marcir.metrics.retrieval_scores",
+    "chance_scores": "marcir.metrics.references",
     "compare": "marcir.experiments.compare",
     "create_loss": "marcir.catalog",
     "create_reader": "marcir.catalog",
@@ -53,7 +53,7 @@ _PUBLIC = {
     "list_losses": "marcir.catalog",
     "load_model": "marcir.model.model",
     "open_store": "marcir.search.queries",
-    "oracle_scores": "marcir.metrics.retrieval_scores",
+    "oracle_scores": "marcir.metrics.references",
     "retrieval_scores": "marcir.metrics.retrieval_scores",
     "train": "marcir.training.train",
 }

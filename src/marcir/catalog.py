@@ -40,16 +40,6 @@ DATASETS = {
     "manifest": "marcir.data.readers.manifest:Manifest",
 }
 
-METRICS = {
-    "mAP(sim)@5000": "marcir.metrics.retrieval_metrics:shared_label_precision",
-    "nDCG(sim)@100": "marcir.metrics.retrieval_metrics:shared_label_gain",
-    "mAP@J0.4": "marcir.metrics.retrieval_metrics:easy_precision",
-    "mAP@J0.6": "marcir.metrics.retrieval_metrics:medium_precision",
-    "mAP@J0.8": "marcir.metrics.retrieval_metrics:hard_precision",
-    "nDCG@100": "marcir.metrics.retrieval_metrics:overlap_gain",
-    "wAP@100": "marcir.metrics.retrieval_metrics:overlap_precision",
-}
-
 STORES = {
     "lancedb": "marcir.search.lance:LanceStore",
     "memory": "marcir.search.memory:MemoryStore",

@@ -10,7 +10,8 @@ from marcir.data.archive import open_archive
 from marcir.data.dataset import open_images
 from marcir.data.split import draw_split
 from marcir.labels import LabelStatistics
-from marcir.metrics.retrieval_scores import chance_scores, retrieval_scores
+from marcir.metrics.references import chance_scores
+from marcir.metrics.retrieval_scores import retrieval_scores
 from marcir.scenes.write import write_scenes
 from marcir.training.build import build_untrained
 from marcir.training.task import Task, image_size

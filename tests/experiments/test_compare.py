@@ -10,13 +10,13 @@ import pytest
 import torch
 
 import marcir
-from marcir.catalog import METRICS
 from marcir.cli import main
 from marcir.data.labelled_embeddings import LabelledEmbeddings
 from marcir.errors import DataError
 from marcir.experiments.compare import compare
 from marcir.labels import LabelVocabulary
 from marcir.metrics.comparison import compare_scores
+from marcir.metrics.retrieval_metrics import METRICS
 from marcir.training.evaluation import evaluate_embeddings
 from marcir.types import Embeddings
 from test_cli import refusal

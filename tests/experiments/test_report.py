@@ -16,15 +16,16 @@ import pytest
 from PIL import Image
 from scipy.stats import ttest_ind
 
-from marcir.catalog import LOSSES, METRICS
+from marcir.catalog import LOSSES
 from marcir.cli import main
 from marcir.data.archive import open_archive
 from marcir.data.split import draw_split
 from marcir.errors import DataError
 from marcir.experiments.record import COMPARISON, Record, Results
 from marcir.experiments.report.assemble import Report, report
-from marcir.experiments.report.runs import studies
-from marcir.experiments.report.significance import contests
+from marcir.experiments.report.runs import group_records
+from marcir.experiments.report.significance import compare_methods
+from marcir.metrics.retrieval_metrics import METRICS
 from marcir.metrics.retrieval_scores import retrieval_scores
 from marcir.types import Embeddings
 from report_records import made_ablations, made_comparison, made_record, made_scores
@@ -299,8 +300,8 @@ def test_two_draws_of_one_method_are_rarely_said_to_differ(tmp_path: Path) -> No
         for seed in range(4):
             made_record("lbase", seed, results=made, scores=made_scores(0.5, 100 * trial + seed))
             made_record("marc", seed, results=made, scores=made_scores(0.5, 100 * trial + 50 + seed))
-        (contest,) = contests(studies(made.records())["ucm"][0])
-        verdicts += [match.verdict for match in contest.matches]
+        (compared,) = compare_methods(group_records(made.records())["ucm"][0])
+        verdicts += [column.verdict for column in compared.columns]
     assert verdicts.count("level") >= len(verdicts) - 2
 
 

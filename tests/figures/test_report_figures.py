@@ -13,7 +13,7 @@ from PIL import Image
 
 from marcir.errors import ConfigError
 from marcir.figures.embedding_map import draw_embedding_maps
-from marcir.figures.pair_influence import InfluencePanel, draw_pair_influence
+from marcir.figures.pair_influence import draw_pair_influence
 from marcir.figures.radar import draw_radars
 from marcir.figures.score_dots import draw_score_dots
 from marcir.figures.setting_curves import Curve, CurvePanel, draw_setting_curves
@@ -132,10 +132,10 @@ def test_radars_share_the_range_of_every_spoke_and_say_it(drawn: list[Figure], t
 
 
 def test_influence_has_a_bar_for_every_partner_and_method(drawn: list[Figure], tmp_path: Path) -> None:
-    panels = [
-        InfluencePanel("gamma = w/T", {"MARC": np.array([2.0, 1.0])}),
-        InfluencePanel("T", {"MARC": np.array([0.2, 0.6]), "ours": np.array([0.2, 0.1])}),
-    ]
+    panels = {
+        "gamma = w/T": {"MARC": np.array([2.0, 1.0])},
+        "T": {"MARC": np.array([0.2, 0.6]), "ours": np.array([0.2, 0.1])},
+    }
     path = tmp_path / "influence.png"
     draw_pair_influence("dock, sea", ["dock, sea  (f = 3)", "sea  (f = 9)"], panels, path)
     assert_is_whole(drawn[0], path)
@@ -165,7 +165,7 @@ def test_embedding_maps_show_every_image_once(drawn: list[Figure], tmp_path: Pat
         lambda path: draw_setting_curves([], path),
         lambda path: draw_setting_curves([[CurvePanel("x", "tau", {})]], path),
         lambda path: draw_radars(["a", "b"], {"x": {"y": np.zeros(2)}}, path),
-        lambda path: draw_pair_influence("a", ["b"], [], path),
+        lambda path: draw_pair_influence("a", ["b"], {}, path),
         lambda path: draw_embedding_maps({"x": np.zeros((2, 3))}, ["a", "b"], ["a"], path),
     ],
 )

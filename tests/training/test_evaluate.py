@@ -15,12 +15,12 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 import marcir
-from marcir.catalog import METRICS
 from marcir.cli import main
 from marcir.data.labelled_embeddings import LabelledEmbeddings, read_labelled
 from marcir.errors import DataError
 from marcir.labels import LabelVocabulary
 from marcir.metrics import Scores
+from marcir.metrics.retrieval_metrics import METRICS
 from marcir.training.evaluation import evaluate_embeddings
 from marcir.training.evaluation_figures import draw_evaluation, draw_hits
 from marcir.types import Embeddings

@@ -19,7 +19,7 @@ def run(parser: Parser, arguments: Sequence[str]) -> int:
         print("\n".join(f"{name:18}{study.question}" for name, study in STUDIES.items()))
         return 0
     options = parser.parse(arguments)
-    from marcir.experiments.ablate import ablate
+    from marcir.experiments.benchmark import ablate
 
     done = ablate(options.config, options.study, options.results, options.jobs)
     print(done)

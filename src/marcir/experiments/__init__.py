@@ -1,1 +1,1 @@
-"""Many runs: which there are, one after the other or side by side, and what each leaves."""
+"""Benchmarks, ablation studies and their report."""

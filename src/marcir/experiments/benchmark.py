@@ -1,4 +1,4 @@
-"""The comparison: losses x datasets x seeds, one record per run, only what is missing."""
+"""Perform the runs of a benchmark or of ablation studies that have no record yet."""
 
 import shlex
 import sys
@@ -10,11 +10,12 @@ from pathlib import Path
 from marcir.checks import check_int
 from marcir.config import Config, suggest_batch_size
 from marcir.data.split import Split
-from marcir.errors import ConfigError, DataError
+from marcir.errors import ConfigError, DataError, did_you_mean
 from marcir.experiments.inspect import split as draw_split_file
-from marcir.experiments.perform import failed, planned
-from marcir.experiments.plan import PLACES, Plan, Run, read_plan
+from marcir.experiments.perform import failed
+from marcir.experiments.plan import PLACES, Plan, Run, config_hash, read_plan
 from marcir.experiments.record import COMPARISON, Record, Results
+from marcir.experiments.studies import STUDIES
 from marcir.experiments.workers import Outcome, perform_all
 from marcir.files import cache_folder
 from marcir.text_tables import percent
@@ -28,13 +29,13 @@ from marcir.types import Embeddings
 
 
 @dataclass(frozen=True)
-class Done:
-    """What a benchmark did.
+class BenchmarkSummary:
+    """The outcome of a benchmark.
 
     Attributes:
-        runs: All runs of the plan.
-        trained: Those that were trained now and have scores.
-        failed: Names of those that failed, and why.
+        runs: Number of runs of the plan.
+        trained: Number of runs that were trained now and have scores.
+        failed: Failed runs by name, and the reasons.
         path: The results folder.
     """
 
@@ -51,27 +52,55 @@ class Done:
         return "\n".join([*lines, text])
 
 
-def benchmark(config: str | Path, results: str | Path, jobs: int = 1) -> Done:
+def benchmark(config: str | Path, results: str | Path, jobs: int = 1) -> BenchmarkSummary:
     """Train and score every loss of a plan on every dataset with every seed.
 
     Args:
         config: The plan, a YAML file.
-        results: Where records go; what is there already is not done again.
-        jobs: Runs at a time.
+        results: Folder of the records; finished runs are not repeated.
+        jobs: Number of parallel runs.
     """
     plan = read_plan(config)
     return perform_runs(plan.runs(), plan, Results(Path(results)), jobs)
 
 
-def perform_runs(runs: Iterable[Run], plan: Plan, results: Results, jobs: int, tell: bool = False) -> Done:
-    """Perform the runs that have no record yet; one that failed is tried again.
+def ablate(
+    config: str | Path, studies: Sequence[str], results: str | Path, jobs: int = 1
+) -> BenchmarkSummary:
+    """Perform ablation studies on the datasets and with the seeds of a plan.
 
     Args:
-        runs: Which.
-        plan: What they share.
-        results: Where records go.
-        jobs: Runs at a time.
-        tell: Say something after every epoch.
+        config: The plan, a YAML file of `marcir benchmark`; its losses are not used.
+        studies: Names of studies; none for all that fit the plan.
+        results: Folder of the records; finished runs are not repeated.
+        jobs: Number of parallel runs.
+    """
+    plan = read_plan(config)
+    runs: list[Run] = []
+    for name in dict.fromkeys(studies or STUDIES):
+        if name not in STUDIES:
+            raise ConfigError(f"unknown study '{name}'. {did_you_mean(name, STUDIES)}")
+        refusal = next(filter(None, (STUDIES[name].refusal(base) for base in plan.bases)), None)
+        if refusal is None:
+            runs += STUDIES[name].runs(name, plan)
+        elif studies:
+            raise ConfigError(f"study '{name}': {refusal}.")
+        else:
+            print_status(f"without the study '{name}': {refusal}")
+    return perform_runs(runs, plan, Results(Path(results)), jobs)
+
+
+def perform_runs(
+    runs: Iterable[Run], plan: Plan, results: Results, jobs: int, verbose: bool = False
+) -> BenchmarkSummary:
+    """Perform the runs that have no record yet; failed runs are repeated.
+
+    Args:
+        runs: The runs.
+        plan: Their plan.
+        results: Folder of the records.
+        jobs: Number of parallel runs.
+        verbose: Print a line after every epoch.
     """
     check_int("--jobs", jobs, 1, 64)
     for base in plan.bases:
@@ -79,45 +108,40 @@ def perform_runs(runs: Iterable[Run], plan: Plan, results: Results, jobs: int, t
             decide_precision(resolve_defaults(base))  # refuses it before anything is written
     shared = {base.data.name: _shared_data(base, plan.split_seed, results) for base in plan.bases}
     records = [_planned(run, results, shared[run.config.data.name]) for run in runs]
-    missing = [record for record in records if not _is_there(record, results)]
-    say(f"{len(records)} runs, {len(records) - len(missing)} of them are done")
+    missing = [record for record in records if not _is_done(record, results)]
+    print_status(f"{len(records)} runs, {len(records) - len(missing)} of them are done")
     missing = _reused(missing, results)
-    if missing:
-        _say_precision(plan)
+    if missing:  # one line, or one per dataset where the precision differs
+        chosen = (decide_precision(resolve_defaults(base))[1] for base in plan.bases)
+        for text in dict.fromkeys(map(str, chosen)):
+            print_status(f"new runs compute in {text}")
     first = {record.config_hash: record for record in reversed(missing)}
-    failures = _train_missing(list(reversed(first.values())), results, jobs, tell)
+    failures = _train_missing(list(reversed(first.values())), results, jobs, verbose)
     trained = len(first) - len(failures)
     for record in _reused([each for each in missing if each is not first[each.config_hash]], results):
         failures[record.name] = f"as {first[record.config_hash].name}, which has the same settings"
-    return Done(len(records), trained, failures, results.path)
+    return BenchmarkSummary(len(records), trained, failures, results.path)
 
 
-def say(text: str) -> None:
-    """One line on the stream for people."""
+def print_status(text: str) -> None:
+    """Print a line on the error stream."""
     print(text, file=sys.stderr, flush=True)
 
 
-def _say_precision(plan: Plan) -> None:
-    """What new runs compute in, and why: one line, or one per dataset where they differ."""
-    chosen = (decide_precision(resolve_defaults(base))[1] for base in plan.bases)
-    for text in dict.fromkeys(map(str, chosen)):
-        say(f"new runs compute in {text}")
-
-
-def _train_missing(missing: Sequence[Record], results: Results, jobs: int, tell: bool) -> dict[str, str]:
+def _train_missing(missing: Sequence[Record], results: Results, jobs: int, verbose: bool) -> dict[str, str]:
     failures: dict[str, str] = {}
     started = time.monotonic()
-    for number, outcome in enumerate(perform_all(missing, results, jobs, tell), 1):
+    for number, outcome in enumerate(perform_all(missing, results, jobs, verbose), 1):
         if outcome.died:
             results.save_failure(failed(outcome.record, str(outcome.error)))
         if outcome.error is not None:
             failures[outcome.record.name] = outcome.error
         left = (time.monotonic() - started) / number * (len(missing) - number)
-        say(f"[{number}/{len(missing)}] {_told(outcome, results)}   {duration(left)} left")
+        print_status(f"[{number}/{len(missing)}] {_outcome_text(outcome, results)}   {duration(left)} left")
     return failures
 
 
-def _told(outcome: Outcome, results: Results) -> str:
+def _outcome_text(outcome: Outcome, results: Results) -> str:
     name = outcome.record.name
     done = results.load(outcome.record.study, name)
     if outcome.error is not None or done is None or done.scores is None:
@@ -127,7 +151,7 @@ def _told(outcome: Outcome, results: Results) -> str:
 
 @dataclass(frozen=True)
 class _SharedData:
-    """What all runs on a dataset share: the split, its file, and the side of the archive's first image."""
+    """Split of a dataset, its file, and the shorter side of the archive's first image."""
 
     path: Path
     split: Split
@@ -135,14 +159,14 @@ class _SharedData:
 
 
 def _shared_data(base: Config, seed: int, results: Results) -> _SharedData:
-    """The split of a dataset: the one that is given or there already, or a new one."""
+    """Load the split of a dataset; draw it where none is given or saved."""
     data = base.data
     if data.root is None and data.name == "scenes":
-        say(f"the scenes are in {cache_folder() / 'scenes'}")
+        print_status(f"the scenes are in {cache_folder() / 'scenes'}")
     path = Path(data.split) if data.split is not None else results.split_file(data.name)
     archive, broken = open_training_archive(data)
     for problem in broken.values():
-        say(f"skipped {problem}")
+        print_status(f"skipped {problem}")
     if not path.exists() and data.split is None:
         draw_split_file(data.name, data.root, path, data.labels, seed, data.method, data.on_broken)
     split = Split.load(path, archive)
@@ -164,14 +188,29 @@ def _shared_data(base: Config, seed: int, results: Results) -> _SharedData:
 
 
 def _planned(run: Run, results: Results, shared: _SharedData) -> Record:
-    data = replace(run.config.data, split=str(shared.path))
-    run = replace(run, config=replace(run.config, data=data))
-    record = planned(run, shared.split.checksum, _begun(run, results))
-    return replace(record, image_side=shared.image_side)
+    """The record of a run without its scores."""
+    config = resolve_defaults(replace(run.config, data=replace(run.config.data, split=str(shared.path))))
+    started = _started_config(run, results)
+    if started is not None and config.train.precision == "auto":  # a started run keeps its precision
+        config = replace(config, train=replace(config.train, precision=started.train.precision))
+    else:
+        config, _ = decide_precision(config)
+    return Record(
+        study=run.study,
+        dataset=config.data.name,
+        loss=config.loss.name,
+        method=run.method,
+        setting=run.setting,
+        seed=config.train.seed,
+        config=config.to_dict(),
+        config_hash=config_hash(config, shared.split.checksum),
+        split_checksum=shared.split.checksum,
+        image_side=shared.image_side,
+    )
 
 
-def _begun(run: Run, results: Results) -> Config | None:
-    """Settings that a run was done or begun with; None where it was not."""
+def _started_config(run: Run, results: Results) -> Config | None:
+    """Settings of a run that was finished or started before; else None."""
     found = results.load(run.study, run.name)
     if found is not None and found.done:
         return Config.from_dict(found.config)
@@ -179,11 +218,11 @@ def _begun(run: Run, results: Results) -> Config | None:
     return folder.settings() if folder.started else None
 
 
-def _is_there(record: Record, results: Results) -> bool:
-    """Whether it is done.
+def _is_done(record: Record, results: Results) -> bool:
+    """Whether a run is finished.
 
     Raises:
-        ConfigError: Where there is a run of the same name with other settings, done or begun.
+        ConfigError: Where a run of the same name was finished or started with other settings.
     """
     wanted = Config.from_dict(record.config)
     found = results.load(record.study, record.name)
@@ -206,7 +245,7 @@ def _is_there(record: Record, results: Results) -> bool:
 
 
 def _reused(missing: Sequence[Record], results: Results) -> list[Record]:
-    """Take over what another study has trained with the very same settings; what is left."""
+    """Copy records of runs with equal settings from other studies; returns the runs that are left."""
     if not missing:
         return []
     done = [each for each in results.records() if each.done]
@@ -214,18 +253,18 @@ def _reused(missing: Sequence[Record], results: Results) -> list[Record]:
     anywhere = {each.config_hash: each for each in done} | compared
     left = []
     for record in missing:
-        # Ablations leave no model, and a run of the comparison must have one, for search.
+        # A run of the comparison must have a model, for search, and ablations keep none.
         same = (compared if record.study == COMPARISON else anywhere).get(record.config_hash)
         if same is None:
             left.append(record)
             continue
         own = {"study": record.study, "method": record.method, "setting": record.setting}
-        results.save(replace(same, **own), _kept_vectors(same, results))  # type: ignore[arg-type]
+        results.save(replace(same, **own), _saved_vectors(same, results))  # type: ignore[arg-type]
     return left
 
 
-def _kept_vectors(record: Record, results: Results) -> Embeddings | None:
+def _saved_vectors(record: Record, results: Results) -> Embeddings | None:
     try:
         return results.vectors(record)
-    except DataError:  # somebody removed them; the scores are there
+    except DataError:  # removed by the user
         return None

@@ -14,13 +14,7 @@ from marcir.training.evaluation_file import EvaluationFile
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two models, column by column.
-
-    Attributes:
-        first: Name of the first.
-        second: Name of the second.
-        columns: One comparison a column.
-    """
+    """Names of two models, and their comparison in every column."""
 
     first: str
     second: str
@@ -48,12 +42,12 @@ class Comparison:
         )
 
     def as_json(self) -> dict[str, Any]:
-        """Names, and one entry a column; nan as null."""
+        """Names, and one entry per column; nan as null."""
         columns = [nan_to_none(asdict(column)) for column in self.columns]
         return {"first": self.first, "second": self.second, "columns": columns}
 
     def save_json(self, path: str | Path) -> None:
-        """Write the JSON file, whole or not at all."""
+        """Write the JSON file atomically."""
         save(path, self.as_json())
 
 
@@ -63,7 +57,7 @@ def compare(first: str | Path, second: str | Path, seed: int = 0) -> Comparison:
     >>> print(compare("before.json", "after.json"))  # doctest: +SKIP
 
     Raises:
-        DataError: Where they were not judged on the same queries, gallery, labels and definitions.
+        DataError: Where queries, galleries, labels or definitions differ.
     """
     one, two = EvaluationFile.load(first), EvaluationFile.load(second)
     where = f"{first} and {second} cannot be compared"

@@ -26,27 +26,27 @@ from marcir.training.reporter import duration
 from marcir.types import Embeddings
 
 SIZE = 128
-# The first is the one that is searched with.
-LOSSES = ("marc-proto", "mulsupcon")
+# The model of the first is used for search.
+LOSSES = ("marc-calibrated", "mulsupcon")
 _VIEWS = 2  # augmented versions of each image
 _HITS = 6
-_QUERIES = 3  # of the picture
-_LABELS = 3  # that a query has at least
+_QUERIES = 3  # in the picture
+_LABELS = 3  # minimum of a query
 _STEPS = 5
 
 
 @dataclass(frozen=True)
 class Demo:
-    """What the demo made.
+    """Files and search result of the demo.
 
     Attributes:
         report: Tables and figures.
         store: The indexed archive.
         images: The archive's folder.
-        picture: What some test images find, untrained and trained.
-        query: The id that was searched with.
-        result: What was found.
-        seconds: How long it took.
+        picture: Hits of some test images, before and after training.
+        query: Id of the query image.
+        result: Its hits.
+        seconds: Run time.
     """
 
     report: Report
@@ -74,13 +74,13 @@ class Demo:
 
 
 def demo(out: str | Path, images: int = 1000, epochs: int = 20, seed: int = 0) -> Demo:
-    """Make an archive, train on it, compare, report, index, search. Started again, it goes on.
+    """Generate an archive, train on it, compare, report, index, search; resumes where it was stopped.
 
     Args:
-        out: Where everything goes.
-        images: Scenes of the archive.
-        epochs: Passes over the training images, for each loss.
-        seed: Fixes everything.
+        out: The output folder.
+        images: Number of scenes.
+        epochs: Epochs for each loss.
+        seed: Seed of everything.
     """
     check_int("--images", images, 200, 100_000)
     check_int("--epochs", epochs, 1)
@@ -88,70 +88,52 @@ def demo(out: str | Path, images: int = 1000, epochs: int = 20, seed: int = 0) -
     started = time.monotonic()
     out = Path(out)
     archive, results, store = out / "archive", Results(out / "results"), out / "store"
-    _say(1, f"an archive of {images:,} generated scenes")
+    _print_step(1, f"an archive of {images:,} generated scenes")
     write_scenes(archive, images, SIZE, seed)
-    _say(2, f"heads on features of {Config().encoder.backbone}, {epochs} epochs for each loss")
-    _train(archive, results, epochs, seed)
-    _say(3, "the report")
+    _print_step(2, f"heads on features of {Config().encoder.backbone}, {epochs} epochs for each loss")
+    opened = open_archive("scenes", archive)
+    _train(opened, results, epochs, seed)
+    _print_step(3, "the report")
     written = report(results.path)
-    _say(4, "the index of the archive")
+    _print_step(4, "the index of the archive")
     run = results.run_folder(COMPARISON, run_name("scenes", LOSSES[0], {}, seed))
     index(archive, store, model=run, labels=archive / "labels.csv")
-    _say(5, "a search")
-    queries = _queries(archive, results)
+    _print_step(5, "a search")
+    positions = Split.load(results.split_file("scenes"), opened).positions(opened, "test")
+    several = [k for k in positions if int(opened.labels[k].sum()) >= _LABELS]
+    queries = [opened.ids[k] for k in (several or positions)[:_QUERIES]]
     result = open_store(store).by_id(queries[0], _HITS)
     picture = out / "before-and-after.png"
-    _draw(run, archive, results, queries, picture)
+    _draw(run, opened, positions, queries, picture)
     return Demo(written, store, archive, picture, queries[0], result, time.monotonic() - started)
 
 
-def _train(archive: Path, results: Results, epochs: int, seed: int) -> None:
+def _train(archive: Archive, results: Results, epochs: int, seed: int) -> None:
     base = Config()
     base = replace(
         base,
-        data=replace(base.data, name="scenes", root=str(archive), size=SIZE),
+        data=replace(base.data, name="scenes", root=str(archive.root), size=SIZE),
         encoder=replace(base.encoder, frozen=True, frozen_views=_VIEWS),
-        train=replace(base.train, epochs=epochs, batch_size=_batch(archive), schedule="cosine"),
+        train=replace(base.train, epochs=epochs, batch_size=min(128, len(archive) // 10), schedule="cosine"),
     )
     plan = Plan((base,), tuple((loss, LossConfig(loss)) for loss in LOSSES), (seed,), seed)
-    done = perform_runs(plan.runs(), plan, results, jobs=1, tell=True)
+    done = perform_runs(plan.runs(), plan, results, jobs=1, verbose=True)
     for name, why in done.failed.items():
         raise TrainingError(f"{name}: {why}. Started again, the demo tries it once more.")
 
 
-def _batch(archive: Path) -> int:
-    """A batch that the training images of a small archive fill some times."""
-    opened = open_archive("scenes", archive)
-    return min(128, len(opened) // 10)
-
-
-def _test_images(archive: Path, results: Results) -> tuple[Archive, list[int]]:
-    """Images that the models have not seen: the archive, and where they stand in it."""
-    opened = open_archive("scenes", archive)
-    split = Split.load(results.split_file("scenes"), opened)
-    return opened, split.positions(opened, "test")
-
-
-def _queries(archive: Path, results: Results) -> list[str]:
-    """The first test images that have several labels."""
-    opened, positions = _test_images(archive, results)
-    several = [k for k in positions if int(opened.labels[k].sum()) >= _LABELS]
-    return [opened.ids[k] for k in (several or positions)[:_QUERIES]]
-
-
-def _draw(run: Path, archive: Path, results: Results, queries: Sequence[str], out: Path) -> None:
-    """What queries find among the test images, with the backbone's features and with the trained head."""
-    opened, positions = _test_images(archive, results)
-    model, ids = load_model(run), tuple(opened.ids[k] for k in positions)
+def _draw(run: Path, archive: Archive, positions: Sequence[int], queries: Sequence[str], out: Path) -> None:
+    """Draw the hits of queries among the test images, with the backbone's features and the trained head."""
+    model, ids = load_model(run), tuple(archive.ids[k] for k in positions)
     found = {}
     for name, embedding in (("before", "backbone"), ("after", "projection")):
         model.encoder.embedding = embedding  # type: ignore[assignment]  # the backbone was frozen: its own features
-        vectors = model.embed([opened.paths[k] for k in positions])
+        vectors = model.embed([archive.paths[k] for k in positions])
         found[name] = LabelledEmbeddings(
-            Embeddings(ids, vectors), opened.labels[positions], opened.vocabulary
+            Embeddings(ids, vectors), archive.labels[list(positions)], archive.vocabulary
         )
-    draw_models(found, archive, out, queries, _HITS)
+    draw_models(found, archive.root, out, queries, _HITS)
 
 
-def _say(step: int, what: str) -> None:
+def _print_step(step: int, what: str) -> None:
     print(f"\n[{step}/{_STEPS}] {what}", file=sys.stderr, flush=True)

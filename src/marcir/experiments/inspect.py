@@ -1,4 +1,4 @@
-"""Look at an archive, split it, show what augmentation does to it."""
+"""Inspect an archive, split it, and draw augmented images."""
 
 import json
 from collections import Counter
@@ -33,26 +33,26 @@ from marcir.figures.cooccurrence import draw_cooccurrence
 from marcir.figures.samples import draw_samples
 from marcir.labels import LabelStatistics
 
-# Endings of files that readers of archives look at.
-_OF_ARCHIVES = SUFFIXES | {".csv", ".tsv", ".txt"}
+# Endings of files that readers of archives open.
+_ARCHIVE_SUFFIXES = SUFFIXES | {".csv", ".tsv", ".txt"}
 
 
 @dataclass(frozen=True)
 class Inspection:
-    """What is in an archive.
+    """Contents of an archive.
 
     Attributes:
         name: The dataset's name.
         root: Its folder.
         images: Number of images.
-        expected_images: The published number, where there is one.
+        expected_images: The published number, if any.
         counts: Images per label.
-        expected: Published images per label, where there are any.
-        labels_per_image: How many images have so many labels.
+        expected: Published images per label, if any.
+        labels_per_image: Number of images by number of labels.
         distinct_sets: Number of distinct label sets.
-        broken: What is wrong with images that cannot be read, by id.
-        unnamed: Image files in the folder that are none of the images.
-        doubts: Label names that look like slips, a sentence each.
+        broken: Errors of unreadable images, by id.
+        unnamed: Number of image files in the folder that the table does not name.
+        doubts: Label names that look like typing errors, one sentence each.
     """
 
     name: str
@@ -68,13 +68,12 @@ class Inspection:
     doubts: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        lines = [
-            f"{self.name}: {self.images:,} images in {self.root}{_beside(self.images, self.expected_images)}"
-        ]
+        published = _published_note(self.images, self.expected_images)
+        lines = [f"{self.name}: {self.images:,} images in {self.root}{published}"]
         width = max(len(name) for name in self.counts) if self.counts else 0
         for name, count in self.counts.items():
-            published = self.expected[name] if self.expected else None
-            lines.append(f"  {name:{width}} {count:7,}{_beside(count, published)}")
+            expected = self.expected[name] if self.expected else None
+            lines.append(f"  {name:{width}} {count:7,}{_published_note(count, expected)}")
         labelled = sum(count * images for count, images in self.labels_per_image.items())
         spread = ", ".join(f"{count}: {images:,}" for count, images in sorted(self.labels_per_image.items()))
         lines.append(f"labels per image: {labelled / max(self.images, 1):.2f} on average ({spread})")
@@ -90,7 +89,7 @@ class Inspection:
         return "\n".join(lines).encode("utf-8", "backslashreplace").decode()
 
 
-def _beside(found: int, published: int | None) -> str:
+def _published_note(found: int, published: int | None) -> str:
     if published is None or found == published:
         return "" if published is None else "   as published"
     return f"   WARNING: published {published:,}"
@@ -104,10 +103,10 @@ def inspect(
     on_broken: Literal["list", "skip"] = "list",
     report: Callable[[Inspection], object] | None = None,
 ) -> Inspection:
-    """Count what is in an archive, read every image once, and draw which labels occur together.
+    """Count images and labels, read every image once, and draw the co-occurrence of labels.
 
-    Broken images are listed in any case; `skip` counts the labels of the others alone. What was found goes to
-    `report` before the heat map is drawn, so that a mistake there hides nothing.
+    Broken images are always listed; `skip` excludes their labels from the counts. `report` is called before
+    the heat map is drawn, so that an error there hides nothing.
     """
     check_choice("on_broken", on_broken, ("list", "skip"))
     archive, reader = open_archive(dataset, root, labels), create_reader(dataset)
@@ -147,7 +146,7 @@ def split(
 ) -> tuple[Split, dict[str, str]]:
     """Draw a split, with the published sizes where the archive has the published number of images.
 
-    Every image is read once: broken ones are refused, or left out of the split with `skip`.
+    Every image is read once: a broken one is an error, or left out of the split with `skip`.
 
     Returns:
         The split, and the broken images that were left out.
@@ -171,7 +170,7 @@ def show(
     seed: int = 0,
     on_broken: OnBroken = "error",
 ) -> dict[str, str]:
-    """Draw some images beside their augmented versions; returns the broken images that were left out."""
+    """Draw some images and their augmented versions; returns the broken images that were left out."""
     for name, value in (("images", images), ("views", views), ("size", size)):
         check_int(f"--{name}", value, 1)
     check_on_broken(on_broken)
@@ -198,7 +197,7 @@ def show(
 
 
 def _image_and_views(batch: Tensor, name: str, views: int, size: int, seed: int) -> list[np.ndarray]:
-    """An image, and what augmentation makes of it. (H, W, C) each"""
+    """An image and its augmented views. (H, W, C) each"""
     augment = Augmentation(size)
     made = [augment(batch, [name], seed=seed, epoch=0, view=view) for view in range(views)]
     return [image[0].permute(1, 2, 0).numpy() for image in (batch, *made)]
@@ -210,9 +209,9 @@ def _title(archive: Archive, position: int) -> str:
 
 
 def refuse_replacing(archive: Archive, labels: str | Path | None, out: str | Path | None) -> None:
-    """Refuse to write over what the user brought: label table, images, anything else of the archive.
+    """Refuse to overwrite the label table, an image or any other file of the archive.
 
-    New files below the archive's folder are welcome if no reader could take them for images or tables.
+    New files in the archive's folder are allowed if no reader could take them for images or tables.
 
     Raises:
         ConfigError: Names the file.
@@ -223,7 +222,7 @@ def refuse_replacing(archive: Archive, labels: str | Path | None, out: str | Pat
     inside = out.resolve().is_relative_to(archive.root.resolve())
     if out.is_file() and any(_same(out, path) for path in (labels, *archive.paths)):
         raise ConfigError(f"{out}: belongs to the archive and is not replaced. Choose another file.")
-    if inside and out.suffix.lower() in _OF_ARCHIVES:
+    if inside and out.suffix.lower() in _ARCHIVE_SUFFIXES:
         raise ConfigError(f"{out}: lies in the archive's folder {archive.root}. Choose a place outside.")
     if inside and out.is_file() and not _is_split(out):
         raise ConfigError(f"{out}: is there already, in the archive's folder. Choose another file.")
@@ -237,7 +236,7 @@ def _same(out: Path, path: str | Path | None) -> bool:
 
 
 def _is_split(path: Path) -> bool:
-    """Whether a file may be replaced by a split, because it is one."""
+    """Whether a file is a split, which may be replaced by another."""
     try:
         return "label_checksum" in json.loads(path.read_bytes())
     except (OSError, ValueError, TypeError, RecursionError):

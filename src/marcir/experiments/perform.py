@@ -1,4 +1,4 @@
-"""One run of a plan, from its settings to its record."""
+"""Train and score one run, and write its record."""
 
 import math
 import os
@@ -12,55 +12,27 @@ from pathlib import Path
 import torch
 
 import marcir
-from marcir.catalog import METRICS
 from marcir.config import Config
 from marcir.errors import ConfigError, MarcirError
-from marcir.experiments.plan import Run, config_hash
 from marcir.experiments.record import COMPARISON, Record, Results
 from marcir.files import folder_lock, reason
 from marcir.losses import MultiLabelLoss
+from marcir.metrics.retrieval_metrics import METRICS
 from marcir.metrics.scores import Scores
-from marcir.training.run_precision import decide_precision
-from marcir.training.train import TrainingResult, resolve_defaults, train_run
+from marcir.training.train import TrainingResult, train_run
 
-# Loss steps are timed in rounds; rounds that agree within a tenth on an idle machine can be trusted.
+# A timing of the loss step counts where the rounds agree within 10 % on an idle machine.
 _ROUNDS, _TIMED, _AGREE = 3, 20, 1.1
-_OTHER_LOAD = 0.5
-
-
-def planned(run: Run, split_checksum: str, begun: Config | None = None) -> Record:
-    """The record of a run that has no scores yet.
-
-    Args:
-        run: Which.
-        split_checksum: Of the split that it uses.
-        begun: Settings that it was begun with; None where it was not.
-    """
-    config = resolve_defaults(run.config)
-    if begun is not None and config.train.precision == "auto":  # it keeps the one that it has
-        config = replace(config, train=replace(config.train, precision=begun.train.precision))
-    else:
-        config, _ = decide_precision(config)
-    return Record(
-        study=run.study,
-        dataset=config.data.name,
-        loss=config.loss.name,
-        method=run.method,
-        setting=run.setting,
-        seed=config.train.seed,
-        config=config.to_dict(),
-        config_hash=config_hash(config, split_checksum),
-        split_checksum=split_checksum,
-    )
+_OTHER_LOAD = 0.5  # of other processes
 
 
 def perform(record: Record, results: Results, quiet: bool = True) -> Record:
-    """Train and score one run, or go on with it, and write its record; what goes wrong is recorded, too.
+    """Train and score one run, or resume it, and write its record; errors are recorded, too.
 
-    Where another process is at the same run, it waits and takes what that one recorded.
+    Where another process performs the same run, it waits and returns the record of that one.
 
     Raises:
-        KeyboardInterrupt: After Ctrl-C, when everything is saved.
+        KeyboardInterrupt: After Ctrl-C, when the checkpoint is saved.
     """
     folder = results.run_folder(record.study, record.name)
     try:
@@ -69,29 +41,30 @@ def perform(record: Record, results: Results, quiet: bool = True) -> Record:
             if found is not None and found.done:
                 same = found.config_hash == record.config_hash
                 return found if same else failed(record, "another command has recorded other settings for it")
-            return _performed(record, results, folder, quiet)
-    except Exception as error:  # whatever it is, the other runs go on
+            return _train_and_record(record, results, folder, quiet)
+    except Exception as error:  # any error: the other runs continue
         kind = "" if isinstance(error, MarcirError) else f"{type(error).__name__}: "
         done = failed(record, kind + reason(error))
         results.save_failure(done)
         return done
 
 
-def _performed(record: Record, results: Results, folder: Path, quiet: bool) -> Record:
+def _train_and_record(record: Record, results: Results, folder: Path, quiet: bool) -> Record:
     trained = train_run(Config.from_dict(record.config, str(folder)), quiet)
-    done = _recorded(record, trained)
+    done = _with_results(record, trained)
     vectors = None if trained is None or trained.test is None else trained.test.images.embeddings
     results.save(done, vectors)
-    _tidy(folder, record.study)
+    # Models of the comparison are kept for search; checkpoints and models of ablations are removed.
+    shutil.rmtree(folder / "last" if record.study == COMPARISON else folder, ignore_errors=True)
     return done
 
 
 def failed(record: Record, why: str) -> Record:
-    """The record of a run that did not end well."""
+    """The record of a failed run."""
     return replace(record, error=why, versions=_versions())
 
 
-def _recorded(record: Record, trained: TrainingResult | None) -> Record:
+def _with_results(record: Record, trained: TrainingResult | None) -> Record:
     if trained is None or trained.test is None:
         raise ConfigError("there are fewer than two test images: there is nothing to score.")
     if trained.split.checksum != record.split_checksum:
@@ -127,8 +100,7 @@ def _validation(row: dict[str, object]) -> dict[str, float]:
 def _loss_milliseconds(loss: MultiLabelLoss, config: Config, labels: torch.Tensor) -> tuple[float, bool]:
     """The shortest of several forward and backward passes on one batch of random vectors.
 
-    Also whether the machine was idle: nothing computes beside this process, and the best of each of several
-    rounds are nearly the same.
+    Also whether the machine was idle: no other process computes, and the rounds agree.
     """
     idle = _load() <= torch.get_num_threads() + _OTHER_LOAD
     size = config.train.batch_size
@@ -147,7 +119,7 @@ def _loss_milliseconds(loss: MultiLabelLoss, config: Config, labels: torch.Tenso
 
 
 def _load() -> float:
-    """Processes that wanted to run during the last minute; infinite where the system does not say."""
+    """Load average of the last minute; infinite where the system has none."""
     try:
         return os.getloadavg()[0]
     except (AttributeError, OSError):  # Windows
@@ -162,8 +134,3 @@ def _versions() -> dict[str, str]:
         **packages,
         "machine": f"{platform.machine()}, {torch.get_num_threads()} threads",
     }
-
-
-def _tidy(folder: Path, study: str) -> None:
-    """Models of the comparison stay, for search; checkpoints and models of ablations would fill the disk."""
-    shutil.rmtree(folder / "last" if study == COMPARISON else folder, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""Which runs there are: losses x datasets x seeds, from one YAML file."""
+"""The plan of a benchmark: losses x datasets x seeds, from a YAML file."""
 
 import hashlib
 import json
@@ -22,7 +22,7 @@ from marcir.schema import BeforeValidator, Field, record, validate
 from marcir.training.run_folder import NEUTRAL_SETTINGS, PATH_SETTINGS
 from marcir.training.train import resolve_defaults
 
-PLACES = PATH_SETTINGS | {"encoder.weights"}  # where things lie; what lies there counts instead
+PLACES = PATH_SETTINGS | {"encoder.weights"}  # paths; the content of the files counts instead
 
 
 @dataclass(frozen=True)
@@ -31,9 +31,9 @@ class Run:
 
     Attributes:
         config: Its settings.
-        method: What its row is called.
-        study: Which table it belongs to.
-        setting: What the study varies, and its value here.
+        method: Name of its row.
+        study: Name of its table.
+        setting: Settings that the study varies.
     """
 
     config: Config
@@ -43,19 +43,19 @@ class Run:
 
     @property
     def name(self) -> str:
-        """What tells it from other runs of its study."""
+        """Its unique name in the study."""
         return run_name(self.config.data.name, self.method, self.setting, self.config.train.seed)
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What a benchmark file says.
+    """A benchmark plan.
 
     Attributes:
-        bases: Settings that all runs on a dataset share, one for each dataset.
+        bases: Settings shared by all runs on a dataset, one per dataset.
         losses: Rows of the table: a title and the loss.
-        seeds: Of first weights, batch order and augmentation.
-        split_seed: Of the split, which all runs on a dataset share.
+        seeds: Seeds of initial weights, batch order and augmentation.
+        split_seed: Seed of the split, shared by all runs on a dataset.
     """
 
     bases: tuple[Config, ...]
@@ -64,7 +64,7 @@ class Plan:
     split_seed: int = 0
 
     def runs(self) -> Iterator[Run]:
-        """Every run; all losses of the first seed come before those of the second."""
+        """All runs, ordered by seed, dataset and loss."""
         for seed in self.seeds:
             for base in self.bases:
                 for title, loss in self.losses:
@@ -77,7 +77,7 @@ def with_seed(config: Config, seed: int) -> Config:
 
 
 def _as_settings(given: Any) -> Any:
-    """A name alone stands for settings that have only a name."""
+    """Accept a bare name in place of settings."""
     return {"name": given} if isinstance(given, str) else given
 
 
@@ -93,7 +93,7 @@ _Seed = Annotated[int, Field(ge=0, le=2**63 - 1)]
 
 @record()
 class _PlanFile:
-    """A plan as its file has it."""
+    """Schema of the YAML file."""
 
     datasets: Annotated[list[_Named], Field(min_length=1)] = field(
         default_factory=lambda: [{"name": "scenes"}]
@@ -106,7 +106,7 @@ class _PlanFile:
 
 
 def read_plan(path: str | Path) -> Plan:
-    """A plan from its YAML file.
+    """Read a plan from its YAML file.
 
     Raises:
         ConfigError: One line that names the file and the key.
@@ -116,9 +116,11 @@ def read_plan(path: str | Path) -> Plan:
         file = validate(_PlanFile, content)
         losses = tuple(_loss(dict(options)) for options in file.losses)
         bases = tuple(_base(data, file) for data in file.datasets)
-        _refuse_twice("losses", [title for title, _ in losses], "Give one of them another title")
-        _refuse_twice("datasets", [base.data.name for base in bases], "Give each a results folder of its own")
-        _refuse_twice("seeds", list(map(str, file.seeds)), "Remove one of them")
+        _refuse_duplicates("losses", [title for title, _ in losses], "Give one of them another title")
+        _refuse_duplicates(
+            "datasets", [base.data.name for base in bases], "Give each a results folder of its own"
+        )
+        _refuse_duplicates("seeds", list(map(str, file.seeds)), "Remove one of them")
         return Plan(bases, losses, tuple(file.seeds), file.split_seed)
     except ConfigError as error:
         raise ConfigError(f"{path}: {error}") from error
@@ -135,7 +137,7 @@ def _base(data: Mapping[str, Any], file: _PlanFile) -> Config:
 
 
 def _expanded(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """With environment variables, such as $HOME, filled in."""
+    """Expand environment variables, such as $HOME."""
     expanded = {}
     for name, value in settings.items():
         expanded[name] = os.path.expandvars(value) if isinstance(value, str) else value
@@ -152,7 +154,7 @@ def _loss(options: dict[str, Any]) -> tuple[str, LossConfig]:
     name, title = options.pop("name"), options.pop("title", None)
     try:
         checked = validate_options(options, loss_options(name))
-        # Any labels will do: a value that the loss refuses must not wait for its turn.
+        # With any labels: an invalid option must fail now, not when the run starts.
         create_loss(name, statistics=LabelStatistics.from_labels(torch.eye(2)), embedding_dim=2, **checked)
     except ConfigError as error:
         raise ConfigError(f"losses: {name}: {error}") from error
@@ -163,8 +165,8 @@ def _loss(options: dict[str, Any]) -> tuple[str, LossConfig]:
     return title, LossConfig(name, checked)
 
 
-def _refuse_twice(key: str, names: Sequence[str], advice: str) -> None:
-    """Refuse names that are one as names of files."""
+def _refuse_duplicates(key: str, names: Sequence[str], advice: str) -> None:
+    """Refuse names that are equal as file names."""
     files = [slug(name).lower() for name in names]
     for place, name in enumerate(names):
         if files[place] in files[:place]:
@@ -172,14 +174,14 @@ def _refuse_twice(key: str, names: Sequence[str], advice: str) -> None:
 
 
 def config_hash(config: Config, split_checksum: str) -> str:
-    """Of all that changes what is learned: settings, labels and split, and the first weights themselves."""
+    """Hash of everything that changes the trained model: settings, labels, split, initial weights."""
     decided = resolve_defaults(config)
     settings = {k: v for k, v in decided.flat().items() if k not in NEUTRAL_SETTINGS and k not in PLACES}
-    settings |= {"split": split_checksum, "weights": _content(decided.encoder.weights)}
+    settings |= {"split": split_checksum, "weights": _weights_hash(decided.encoder.weights)}
     return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:24]
 
 
-def _content(weights: str) -> str:
+def _weights_hash(weights: str) -> str:
     if weights in RANDOM_WEIGHTS:
         return "none"
     if weights in NAMED_WEIGHTS:

@@ -1,4 +1,4 @@
-"""What a finished run leaves in the results folder: one JSON file, and the vectors of its test images."""
+"""Records of runs: one JSON file, and the vectors of the test images, in a results folder."""
 
 import hashlib
 from collections.abc import Mapping
@@ -10,8 +10,8 @@ from marcir.schema import load, record, save
 from marcir.training.evaluation_file import StoredScores
 from marcir.types import Embeddings
 
-COMPARISON = "comparison"  # the study that `marcir benchmark` makes
-_BYTES, _CUT = 150, 120  # of a file name: the most, and what is kept of one that has more
+COMPARISON = "comparison"  # the study of `marcir benchmark`
+_BYTES, _CUT = 150, 120  # of a file name: the maximum, and the length of a truncated one
 
 
 @record(eq=False)
@@ -22,23 +22,23 @@ class Record:
         study: `comparison`, or the name of an ablation.
         dataset: The dataset's name.
         loss: The loss's name in the catalog.
-        method: What the row is called: the loss's name, or a title of its own where its options differ.
-        setting: What the study varies, and its value here; empty in a comparison.
-        seed: Of first weights, batch order and augmentation.
+        method: Name of the row: the loss's name, or a title where its options differ.
+        setting: Settings that the study varies; empty in a comparison.
+        seed: Seed of initial weights, batch order and augmentation.
         config: Every setting of the run, by section.
-        config_hash: Of all that changes what is learned: settings, labels, split, first weights.
-        split_checksum: Which images train, validate and test.
-        error: Why it failed, in one line; None where it did not.
-        seconds: Time of training.
+        config_hash: Hash of everything that changes the trained model, see `plan.config_hash`.
+        split_checksum: Checksum of the split.
+        error: Why it failed, in one line; None for success.
+        seconds: Training time.
         loss_milliseconds: One forward and backward pass of the loss alone on a batch.
-        timed_idle: Whether that was measured on an idle machine, with repeats that agree.
+        timed_idle: Whether that was measured on an idle machine with consistent repeats.
         best_epoch: The epoch, counted from 1, whose weights were best on the validation images.
-        validation: Columns on the validation images at that epoch.
-        versions: Of what it ran with.
-        judged_by: Fingerprint of the test images and their labels.
-        scores: On the test images, query by query and label by label.
-        references: Columns of chance, oracle and untrained; of the last also `tail`.
-        labels: Labels of the test images, by the order of the scores' ids.
+        validation: Metrics on the validation images at that epoch.
+        versions: Versions of packages, and the machine.
+        judged_by: Hash of the test images and their labels.
+        scores: Scores on the test images, per query and per label.
+        references: Metrics of chance, oracle and untrained; of the last also `tail`.
+        labels: Labels of the test images, in the order of the scores' ids.
         image_side: Shorter side of the archive's images in pixels, by the first of them; None if unknown.
         format: Version of the file.
     """
@@ -68,7 +68,7 @@ class Record:
 
     @property
     def name(self) -> str:
-        """A file name: what tells the run from others of its study.
+        """Unique name in the study, usable as a file name.
 
         >>> Record("tau", "ucm", "marc", "marc", {"tau": 0.05}, 3, {}, "", "").name
         'ucm-marc-tau=0.05-seed3'
@@ -82,13 +82,13 @@ class Record:
 
 
 def run_name(dataset: str, method: str, setting: Mapping[str, Any], seed: int) -> str:
-    """What tells a run from others of its study, as a file name."""
+    """Unique name of a run in its study, usable as a file name."""
     varied = [f"{name}={value}" for name, value in setting.items()]
     return slug("-".join([dataset, method, *varied, f"seed{seed}"]))
 
 
 def slug(text: str) -> str:
-    """A text that can be a file name everywhere; texts that differ in letters and digits stay different.
+    """Turn a text into a portable file name; texts that differ in letters and digits stay different.
 
     >>> slug("MARC, alpha = 0.5/β")
     'MARC-alpha-=-0.5-β'
@@ -98,25 +98,21 @@ def slug(text: str) -> str:
     if len(name.encode()) <= _BYTES:
         return name
     start = name.encode()[:_CUT].decode(errors="ignore")
-    return f"{start}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"  # what was cut still counts
+    return f"{start}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"  # stays unique
 
 
 @dataclass(frozen=True)
 class Results:
-    """A results folder.
-
-    Attributes:
-        path: The folder.
-    """
+    """A results folder."""
 
     path: Path
 
     def record_file(self, study: str, name: str) -> Path:
-        """Where a record is."""
+        """Path of a record."""
         return self.path / "records" / slug(study) / f"{name}.json"
 
     def vectors_file(self, study: str, name: str) -> Path:
-        """Where the vectors of a run's test images are."""
+        """Path of the vectors of a run's test images."""
         return self.path / "vectors" / slug(study) / f"{name}.npz"
 
     def run_folder(self, study: str, name: str) -> Path:
@@ -124,40 +120,38 @@ class Results:
         return self.path / "runs" / slug(study) / name
 
     def split_file(self, dataset: str) -> Path:
-        """The split that all runs on a dataset share."""
+        """Path of the split shared by all runs on a dataset."""
         return self.path / "splits" / f"{slug(dataset)}.json"
 
     def save(self, record: Record, vectors: Embeddings | None = None) -> None:
-        """Write a run's record, whole or not at all; its vectors first, so that a record means both."""
+        """Write the vectors, then the record, each atomically: where a record exists, its vectors do."""
         if vectors is not None:
             vectors.save(self.vectors_file(record.study, record.name))
-        scores = None if record.scores is None else record.scores.as_json()
-        save(
-            self.record_file(record.study, record.name),
-            {**asdict(replace(record, scores=None)), "scores": scores},
-        )
+        content = asdict(replace(record, scores=None))
+        content["scores"] = None if record.scores is None else record.scores.as_json()
+        save(self.record_file(record.study, record.name), content)
 
     def save_failure(self, record: Record) -> None:
-        """Write the record of a run that failed, unless there is one with scores."""
+        """Write the record of a failed run, unless one with scores exists."""
         found = self.load(record.study, record.name)
         if found is None or not found.done:
             self.save(record)
 
     def load(self, study: str, name: str) -> Record | None:
-        """A run's record; None where there is none."""
+        """Load a run's record; None where there is none."""
         path = self.record_file(study, name)
         return _read(path) if path.exists() else None
 
     def records(self) -> list[Record]:
-        """All records, in the order of their files.
+        """Load all records, in the order of their files.
 
         Raises:
-            DataError: For a file that is no record.
+            DataError: For a file that is not a record.
         """
         return [_read(path) for path in sorted(self.path.glob("records/*/*.json"))]
 
     def vectors(self, record: Record) -> Embeddings:
-        """The vectors of a run's test images."""
+        """Load the vectors of a run's test images."""
         return Embeddings.load(self.vectors_file(record.study, record.name))
 
 

@@ -1,4 +1,4 @@
-"""The ablation studies by name: those of the paper, with our grids, and our own."""
+"""The ablation studies by name: those of the paper, on our grids, and our own."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -20,7 +20,7 @@ SCHEDULES = ("restarts", "step", "cosine")
 MARCS = ("marc", "wg-marc")
 OURS = ("marc-calibrated", "marc-proto")
 COMPARED = ("mulsupcon", "marc", "marc-calibrated")
-# One setting of calibrated MARC at a time, the others as they are.
+# One option of calibrated MARC at a time, the others at their defaults.
 CALIBRATED: dict[str, tuple[Any, ...]] = {
     "tau": (0.1, 0.15, 0.2, 0.25, 0.3, 0.4),
     "delta": (0.0, 0.25, 0.5, 0.75, 1.0),
@@ -47,7 +47,7 @@ class Variant:
 
     Attributes:
         loss: The loss's name.
-        setting: What is varied, as the table shows it.
+        setting: The varied settings, as in the table.
         options: The loss's options.
         encoder: Settings of the encoder.
         train: Settings of training.
@@ -59,8 +59,8 @@ class Variant:
     encoder: Mapping[str, Any] = field(default_factory=dict)
     train: Mapping[str, Any] = field(default_factory=dict)
 
-    def of(self, base: Config) -> Config:
-        """The settings of a run: those that all share, with this variant's."""
+    def apply(self, base: Config) -> Config:
+        """Replace settings of a base configuration by those of this variant."""
         return replace(
             base,
             loss=LossConfig(self.loss, self.options),
@@ -74,10 +74,10 @@ class Study:
     """A question, and the runs that answer it.
 
     Attributes:
-        question: What is asked.
-        variants: Makes its runs.
-        unfrozen: Whether it has no answer with a frozen backbone.
-        pretrained: Whether it needs first weights to leave out.
+        question: The question.
+        variants: Yields its runs.
+        unfrozen: Whether it needs a trainable backbone.
+        pretrained: Whether it needs pretrained weights.
     """
 
     question: str
@@ -86,7 +86,7 @@ class Study:
     pretrained: bool = False
 
     def refusal(self, base: Config) -> str | None:
-        """Why it cannot be done with these settings."""
+        """Why it cannot be performed with these settings; None where it can."""
         if self.unfrozen and base.encoder.frozen:
             return "it needs a backbone that is trained: set encoder.frozen to false"
         if self.pretrained and base.encoder.weights in RANDOM_WEIGHTS:
@@ -98,7 +98,7 @@ class Study:
         for seed in plan.seeds:
             for base in plan.bases:
                 for variant in self.variants():
-                    config = variant.of(with_seed(base, seed))
+                    config = variant.apply(with_seed(base, seed))
                     yield Run(config, variant.loss, name, dict(variant.setting))
 
 
@@ -114,7 +114,7 @@ def _options(losses: Iterable[str], option: str, values: Iterable[Any], **fixed:
 
 
 def _temperatures() -> Iterator[Variant]:
-    """The paper's 13; MARC's own temperature as a factor, beside its direct form, which has none."""
+    """The paper's 13 losses; MARC with tau as a factor, and in its direct form without tau."""
     for loss in LOSSES:
         if loss in MARCS:
             yield from _options([loss], "tau", TAUS, tau_mode="scale")

@@ -1,7 +1,7 @@
-"""Several runs side by side, each in a process that may die without taking the others along.
+"""Parallel runs in worker processes; one that dies does not stop the others.
 
-The process is `python -m marcir.experiments.workers RESULTS [tell]`. It reads one record per line from its
-standard input and answers with one line when the run is done. Its input ends when whoever asked is gone.
+A worker is `python -m marcir.experiments.workers RESULTS [verbose]`. It reads one record per line from its
+standard input and writes one line when the run is done. It exits when its input is closed.
 """
 
 import json
@@ -23,17 +23,17 @@ from marcir.processes import describe_exit
 from marcir.schema import parse, to_json
 
 _WORKER = "marcir.experiments.workers"
-_PATIENCE = 120  # seconds that a run may take to save itself after Ctrl-C
+_SAVE_TIMEOUT = 120  # seconds that a run may take to save a checkpoint after Ctrl-C
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """A run that is over.
+    """The outcome of a run.
 
     Attributes:
-        record: What it was to be.
-        error: Why it failed; None where it did not.
-        died: Whether its process died, so that nothing is recorded.
+        record: The planned record.
+        error: Why it failed; None for success.
+        died: Whether its process died before it wrote a record.
     """
 
     record: Record
@@ -45,16 +45,16 @@ class Worker:
     """A process that performs one run at a time.
 
     Args:
-        results: Where records go.
-        threads: Processor threads that it may use.
-        tell: Whether it says something after every epoch.
+        results: Folder of the records.
+        threads: Number of CPU threads.
+        verbose: Print a line after every epoch.
     """
 
-    def __init__(self, results: Results, threads: int, tell: bool) -> None:
-        # -P: files of the folder that the user is in, such as a queue.py, are not taken for modules.
+    def __init__(self, results: Results, threads: int, verbose: bool) -> None:
+        # -P: files in the working directory, such as a queue.py, must not shadow modules.
         environment = {"OMP_NUM_THREADS": str(threads), **os.environ}
         process = subprocess.Popen(  # noqa: S603  our own module
-            [sys.executable, "-P", "-m", _WORKER, str(results.path), *(["tell"] if tell else [])],
+            [sys.executable, "-P", "-m", _WORKER, str(results.path), *(["verbose"] if verbose else [])],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -63,38 +63,38 @@ class Worker:
         self._process, self.answers, self._requests = process, process.stdout, process.stdin
 
     def begin(self, record: Record) -> None:
-        """Begin a run."""
+        """Start a run."""
         self._record = record
-        with suppress(BrokenPipeError):  # it has died, as `end` will tell
+        with suppress(BrokenPipeError):  # it has died, which `end` reports
             print(to_json(record), end="", file=self._requests, flush=True)
 
     def end(self) -> Outcome:
-        """Wait until the run is over."""
+        """Wait for the end of the run."""
         line = self.answers.readline() if self.answers is not None else ""
         if line:
             return Outcome(self._record, json.loads(line)["error"])
-        return Outcome(self._record, describe_exit(self._gone()), died=True)
+        return Outcome(self._record, describe_exit(self._exit()), died=True)
 
     def close(self) -> None:
-        """Let an idle one end."""
+        """Stop an idle worker."""
         if self._requests is not None:
             self._requests.close()
-        self._gone()
+        self._exit()
 
     def interrupt(self) -> None:
-        """Ask one that is at work to save itself and end."""
+        """Ask a busy worker to save a checkpoint and exit."""
         self._process.send_signal(signal.SIGINT)
 
     def wait(self) -> None:
-        """Wait until one that was interrupted has ended."""
+        """Wait for the exit of an interrupted worker."""
         try:
-            self._process.wait(_PATIENCE)
+            self._process.wait(_SAVE_TIMEOUT)
         except subprocess.TimeoutExpired:
             self._process.kill()
-        self._gone()
+        self._exit()
 
-    def _gone(self) -> int:
-        """Wait for its end and close what led to it; its exit code."""
+    def _exit(self) -> int:
+        """Wait for its exit and close the pipes; returns the exit code."""
         code = self._process.wait()
         for pipe in (self.answers, self._requests):
             if pipe is not None:
@@ -104,60 +104,62 @@ class Worker:
 
 
 def perform_all(
-    records: Iterable[Record], results: Results, jobs: int, tell: bool = False
+    records: Iterable[Record], results: Results, jobs: int, verbose: bool = False
 ) -> Iterator[Outcome]:
-    """Perform runs, so many at a time; each is reported when it is over."""
+    """Perform runs, `jobs` in parallel; yields the outcome of each when it ends."""
     waiting = deque(records)
     threads = max(1, (os.cpu_count() or 1) // jobs)
-    at_work = selectors.DefaultSelector()
+    busy = selectors.DefaultSelector()
 
     def begin(worker: Worker) -> None:
         worker.begin(waiting.popleft())
-        at_work.register(worker.answers, selectors.EVENT_READ, worker)  # type: ignore[arg-type]  # a pipe
+        busy.register(worker.answers, selectors.EVENT_READ, worker)  # type: ignore[arg-type]  # a pipe
 
     try:
         for _ in range(min(jobs, len(waiting))):
-            begin(Worker(results, threads, tell))
-        while at_work.get_map():
-            for key, _ in at_work.select():
-                at_work.unregister(key.fileobj)
+            begin(Worker(results, threads, verbose))
+        while busy.get_map():
+            for key, _ in busy.select():
+                busy.unregister(key.fileobj)
                 worker: Worker = key.data
                 outcome = worker.end()
                 if waiting:
-                    begin(Worker(results, threads, tell) if outcome.died else worker)
+                    begin(Worker(results, threads, verbose) if outcome.died else worker)
                 elif not outcome.died:
                     worker.close()
                 yield outcome
     finally:
-        left: list[Worker] = [key.data for key in at_work.get_map().values()]
-        for each in left:  # all at once: what comes a second after a terminal's Ctrl-C is a second Ctrl-C
+        left: list[Worker] = [key.data for key in busy.get_map().values()]
+        for (
+            each
+        ) in left:  # all at once: a signal a second after a terminal's Ctrl-C would count as a second one
             each.interrupt()
         for each in left:
             each.wait()
-        at_work.close()
+        busy.close()
 
 
 def main() -> None:
-    """Perform the runs that are asked for."""
+    """Perform the requested runs."""
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # whatever a library prints must not be taken for an answer
-    asked: queue.Queue[str] = queue.Queue()
-    threading.Thread(target=_listen, args=(asked,), daemon=True).start()
+    os.dup2(2, 1)  # output of libraries must not be read as an answer
+    requests: queue.Queue[str] = queue.Queue()
+    threading.Thread(target=_listen, args=(requests,), daemon=True).start()
     results = Results(Path(sys.argv[1]))
     from marcir.experiments.perform import perform
 
     while True:
-        record = parse(Record, asked.get())
+        record = parse(Record, requests.get())
         try:
-            done = perform(record, results, quiet="tell" not in sys.argv[2:])
+            done = perform(record, results, quiet="verbose" not in sys.argv[2:])
         except KeyboardInterrupt:
             os._exit(130)
         print(json.dumps({"error": done.error}), file=answers, flush=True)
 
 
-def _listen(asked: "queue.Queue[str]") -> None:
+def _listen(requests: "queue.Queue[str]") -> None:
     for line in sys.stdin:
-        asked.put(line)
+        requests.put(line)
     os._exit(0)
 
 

@@ -1,1 +1,1 @@
-"""Pictures of labels, images and scores, as PNG files."""
+"""Figures of labels, images and scores, as PNG, PDF or SVG files."""

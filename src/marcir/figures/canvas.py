@@ -1,4 +1,4 @@
-"""How figures are created and saved: as PNG, PDF or SVG."""
+"""Create figures and save them as PNG, PDF or SVG."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-# Format of a file ending, and metadata without a date: the same figure is the same file.
+# Options of `savefig` by file ending; without a date, so that equal figures are equal files.
 FORMATS: dict[str, dict[str, Any]] = {
     ".png": {"format": "png"},
     ".pdf": {"format": "pdf", "metadata": {"CreationDate": None}},
@@ -26,7 +26,7 @@ _copies: ContextVar[tuple[str, ...]] = ContextVar("copies", default=())
 
 @contextmanager
 def vector_copies() -> Iterator[None]:
-    """Save every figure of the block as PDF and SVG, too, beside the file that it is drawn into."""
+    """Save every figure of the block as PDF and SVG, too, next to its own file."""
     token = _copies.set((".pdf", ".svg"))
     try:
         yield
@@ -35,7 +35,7 @@ def vector_copies() -> Iterator[None]:
 
 
 def figure_path(path: str | Path) -> Path:
-    """The path, if its ending names a format of figures.
+    """Check that the ending of a path names a figure format.
 
     Raises:
         ConfigError: For another ending.
@@ -50,9 +50,7 @@ def figure_path(path: str | Path) -> Path:
 
 @contextmanager
 def figure(path: str | Path, width: float, height: float) -> Iterator["Figure"]:
-    """A figure of so many inches, saved when the block ends, in the format of the path's ending.
-
-    Needs no screen.
+    """Create a figure of a size in inches and save it when the block ends; needs no display.
 
     Raises:
         ConfigError: For an ending other than .png, .pdf and .svg.

@@ -1,4 +1,4 @@
-"""Which labels occur together."""
+"""Heat map of the co-occurrence of labels."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -7,21 +7,21 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from marcir.figures.canvas import figure
-from marcir.figures.texts import shortened, unmarked
+from marcir.figures.texts import escaped, shortened
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Inches: of a label while there is room, and of the whole map; above it labels get smaller.
+# Inches of a label, and of the largest map, in which labels get smaller.
 _LABEL, _LARGEST = 0.42, 24.0
-# Points of the largest and the smallest letters; below the smallest, not every label is named.
+# Largest and smallest font size; where the smallest does not fit, some names are left out.
 _LETTERS, _SMALLEST = 9.0, 5.0
-# Labels up to which the cells hold numbers, and letters of a name that are drawn.
+# Number of labels up to which cells show numbers, and the longest name.
 _NUMBERED, _NAME = 25, 40
 
 
 def draw_cooccurrence(counts: np.ndarray, names: Sequence[str], path: str | Path) -> None:
-    """Heat map: of the images with the row's label, the share that has the column's too.
+    """Draw a heat map: of the images with the row's label, the share with the column's, too.
 
     Without any label it is one empty cell.
 
@@ -38,25 +38,25 @@ def draw_cooccurrence(counts: np.ndarray, names: Sequence[str], path: str | Path
     with figure(path, side + 1.2, side) as drawn:
         axes = drawn.subplots()
         image = axes.imshow(100 * shares, cmap="viridis", vmin=0, vmax=100, interpolation="nearest")
-        _name_ticks(axes, names, own, room=72 * (side - 2) / len(names))
+        _name_ticks(axes, names, own, pitch=72 * (side - 2) / len(names))
         if len(names) <= _NUMBERED:
             _write_numbers(axes, shares, counts)
         axes.set_title("Of the images with the row's label, % that also have the column's", fontsize=10)
         drawn.colorbar(image, shrink=0.8, format="%g %%")
 
 
-def _name_ticks(axes: "Axes", names: Sequence[str], own: np.ndarray, room: float) -> None:
-    """Names beside rows and columns that are `room` points wide, as many as can be read."""
-    letters = min(_LETTERS, max(0.7 * room, _SMALLEST))
-    ticks = range(0, len(names), int(np.ceil(letters / (0.7 * room))))
-    shown = [unmarked(shortened(names[k], _NAME)) for k in ticks]
-    axes.set_xticks(ticks, shown, rotation=60, ha="right", fontsize=letters)
+def _name_ticks(axes: "Axes", names: Sequence[str], own: np.ndarray, pitch: float) -> None:
+    """Name rows and columns that are `pitch` points wide, as many as stay readable."""
+    size = min(_LETTERS, max(0.7 * pitch, _SMALLEST))
+    ticks = range(0, len(names), int(np.ceil(size / (0.7 * pitch))))
+    shown = [escaped(shortened(names[k], _NAME)) for k in ticks]
+    axes.set_xticks(ticks, shown, rotation=60, ha="right", fontsize=size)
     rows = [f"{name} ({own[k]})" for k, name in zip(ticks, shown, strict=True)]
-    axes.set_yticks(ticks, rows, fontsize=letters)
+    axes.set_yticks(ticks, rows, fontsize=size)
 
 
 def _write_numbers(axes: "Axes", shares: np.ndarray, counts: np.ndarray) -> None:
-    """Per cent in every cell that is not empty."""
+    """Write percentages into non-empty cells."""
     for i, j in np.ndindex(shares.shape):
         if counts[i, j]:
             colour = "black" if shares[i, j] > 0.6 else "white"

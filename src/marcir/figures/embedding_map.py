@@ -1,4 +1,4 @@
-"""Embeddings in the plane, coloured by label."""
+"""Scatter plots of embeddings in two dimensions, coloured by label."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -8,18 +8,18 @@ import numpy as np
 from marcir.errors import ConfigError
 from marcir.figures.canvas import figure
 from marcir.figures.series import GREY, series_styles
-from marcir.figures.texts import shortened, unmarked
+from marcir.figures.texts import escaped, shortened
 
-GROUPS = 13  # that styles tell apart
+GROUPS = 13  # number of distinguishable styles
 
 
 def draw_embedding_maps(
     maps: Mapping[str, np.ndarray], groups: Sequence[str], order: Sequence[str], path: str | Path
 ) -> None:
-    """One panel a method; images of one group have one colour and marker, those of none are grey.
+    """Draw one panel per method; a group has its colour and marker, other images are grey.
 
     Args:
-        maps: By the panel's title, where each image lies. (N, 2)
+        maps: By panel title, the position of each image. (N, 2)
         groups: The group of each image. (N,)
         order: The groups that get a colour, at most 13, in the legend's order.
         path: Where the PNG goes.
@@ -37,7 +37,7 @@ def draw_embedding_maps(
     from matplotlib.lines import Line2D
 
     member = np.array(groups)
-    styles = series_styles([f" {name}" for name in order])  # no label is a reference, whatever its name
+    styles = series_styles([f" {name}" for name in order])  # a label named "chance" is no reference
     looks = {name: styles[f" {name}"] for name in order}
     with figure(path, 3.9 * len(maps) + 2.0, 4.2) as drawn:
         grid = drawn.subplots(1, len(maps), squeeze=False)[0]
@@ -50,7 +50,7 @@ def draw_embedding_maps(
                 axes.scatter(
                     *at, s=22, marker=look.marker, facecolor=look.face, edgecolor=look.colour, linewidth=0.9
                 )
-            axes.set_title(unmarked(title), fontsize=10, loc="left")
+            axes.set_title(escaped(title), fontsize=10, loc="left")
             axes.set_xticks([])
             axes.set_yticks([])
             axes.set_aspect("equal", adjustable="datalim")
@@ -58,7 +58,7 @@ def draw_embedding_maps(
             Line2D([], [], linestyle="", marker=look.marker, markerfacecolor=look.face, color=look.colour)
             for look in looks.values()
         ]
-        names = [unmarked(shortened(name, 24)) for name in order]
+        names = [escaped(shortened(name, 24)) for name in order]
         if not set(groups) <= set(order):
             handles.append(Line2D([], [], linestyle="", marker=".", color=GREY))
             names.append("others")

@@ -1,4 +1,4 @@
-"""How a training run went."""
+"""Curves of a training run."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -10,7 +10,7 @@ _VALIDATION = "validation "
 
 
 def draw_history(history: Sequence[Mapping[str, Any]], path: str | Path) -> None:
-    """Loss, validation scores, learning rate and gradient norm by epoch.
+    """Draw loss, validation scores, learning rate and gradient norm by epoch.
 
     Args:
         history: One row per epoch.

@@ -1,4 +1,4 @@
-"""How well each label is found, from the most frequent to the rarest."""
+"""Bars of the AP of each label, from the most frequent to the rarest."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -10,22 +10,22 @@ import numpy as np
 from marcir.errors import ConfigError
 from marcir.figures.canvas import figure
 from marcir.figures.series import GREY, REFERENCES, bar_look, check_series, draw_legend, series_styles
-from marcir.figures.texts import shortened, unmarked
+from marcir.figures.texts import escaped, shortened
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-BARS_A_PANEL, LABELS_A_PANEL = 150, 40  # more would be too thin, or their names too dense
-LEGEND, ROOM_FOR_A_NAME = 2.9, 0.8  # inches
+BARS_PER_PANEL, LABELS_PER_PANEL = 150, 40  # more would be unreadable
+LEGEND, NAME_WIDTH = 2.9, 0.8  # inches
 
 
 def draw_label_bars(
     names: Sequence[str], counts: np.ndarray, series: Mapping[str, np.ndarray], path: str | Path
 ) -> None:
-    """AP of each label, from the most frequent label of training to the rarest.
+    """Draw the AP of each label, from the most frequent label of training to the rarest.
 
-    Bars are grouped by label; "chance" and "oracle" are lines across a group; a cross stands where a model
-    has no value (nan). The rarest third of the labels, rounded up, is shaded.
+    Bars are grouped by label; "chance" and "oracle" are lines across a group; a cross marks a
+    missing value (nan). The rarest third of the labels, rounded up, is shaded.
 
     Args:
         names: Label names. (L,)
@@ -39,7 +39,7 @@ def draw_label_bars(
     check_series("label bars", series, len(names), "labels")
     if len(counts) != len(names):
         raise ConfigError(f"label bars: {len(counts)} counts for {len(names)} labels. Give one per label.")
-    # Reversed, so that of equally frequent labels the same ones are in the tail as in the `tail` score.
+    # Reversed, so that ties are broken as in the `tail` score.
     order = np.argsort(counts, kind="stable")[::-1]  # (L,)
     panels = _panels(order, sum(name.lower() not in REFERENCES for name in series))
     width, height = _bars_size(len(panels[0]), len(series))
@@ -62,7 +62,7 @@ def draw_label_bars(
 
 
 def tail_start(labels: int) -> int:
-    """Where the rarest third of so many labels, ordered by count, begins; the third is rounded up.
+    """Index of the first label of the rarest third, rounded up, in descending order of count.
 
     >>> tail_start(17), tail_start(1)
     (11, 0)
@@ -71,27 +71,27 @@ def tail_start(labels: int) -> int:
 
 
 def _panels(order: np.ndarray, bars: int) -> list[np.ndarray]:
-    """The labels, in as few rows of bars as stay readable."""
-    rows = max(-(-len(order) * bars // BARS_A_PANEL), -(-len(order) // LABELS_A_PANEL))
+    """Split the labels into as few readable panels as possible."""
+    rows = max(-(-len(order) * bars // BARS_PER_PANEL), -(-len(order) // LABELS_PER_PANEL))
     each = -(-len(order) // max(rows, 1))
     return [order[start : start + each] for start in range(0, len(order), each)]
 
 
 def _bars_size(labels: int, series: int) -> tuple[float, float]:
-    """Inches of one row of bars; names that stand upright need more height."""
+    """Width and height of a panel in inches; rotated names need more height."""
     width = float(np.clip(max(0.28, 0.08 * series) * labels, 4.5, 11.5))
-    return width, 2.5 if width / labels >= ROOM_FOR_A_NAME else 3.1
+    return width, 2.5 if width / labels >= NAME_WIDTH else 3.1
 
 
-def _name_labels(axes: "Axes", labels: Sequence[tuple[str, int]], room: float) -> None:
-    """Write names and counts under the groups, level where each has enough inches of room."""
-    if room >= ROOM_FOR_A_NAME:
-        letters = int(12 * room)  # at 8 points
+def _name_labels(axes: "Axes", labels: Sequence[tuple[str, int]], width: float) -> None:
+    """Write names and counts under the groups, rotated where `width` inches are too few."""
+    if width >= NAME_WIDTH:
+        letters = int(12 * width)  # at 8 points
         texts = [f"{fill(shortened(name, 24), letters)}\n({count:,})" for name, count in labels]
-        axes.set_xticks(range(len(texts)), map(unmarked, texts), fontsize=8)
+        axes.set_xticks(range(len(texts)), map(escaped, texts), fontsize=8)
     else:
         texts = [f"{shortened(name, 24)} ({count:,})" for name, count in labels]
-        axes.set_xticks(range(len(texts)), map(unmarked, texts), fontsize=8, rotation=45, ha="right")
+        axes.set_xticks(range(len(texts)), map(escaped, texts), fontsize=8, rotation=45, ha="right")
         axes.tick_params(axis="x", pad=1)
 
 
@@ -115,7 +115,7 @@ def _draw_bars(axes: "Axes", values: Mapping[str, np.ndarray]) -> None:
             color=GREY,
             linestyle=styles[name].line,
             linewidth=1.6,
-            path_effects=[withStroke(linewidth=3.2, foreground="white")],  # seen on every bar
+            path_effects=[withStroke(linewidth=3.2, foreground="white")],  # visible on every bar
         )
     axes.set_ylim(0, 103)
     axes.set_ylabel("AP, %")
@@ -127,7 +127,7 @@ def _shade_tail(axes: "Axes", start: int, labels: int) -> None:
     if start < labels:
         left = max(start, 0) - 0.5
         axes.axvspan(left, labels - 0.5, color="#000000", alpha=0.08, zorder=0, linewidth=0)
-        # Over the axes, where no bar can reach it.
+        # Above the axes, clear of the bars.
         axes.annotate(
             "tail: rarest third",
             (left, 1),

@@ -1,4 +1,4 @@
-"""Does similarity follow the labels? Cosine of pairs by the overlap of their labels."""
+"""Cosine similarity of pairs by the overlap of their labels."""
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
@@ -20,10 +20,10 @@ def draw_similarity_by_overlap(
     series: Mapping[str, tuple[np.ndarray, np.ndarray, np.ndarray]],
     path: str | Path,
 ) -> None:
-    """Cosine of pairs of images by the overlap of their labels, with the number of pairs below.
+    """Draw the cosine of pairs of images by the overlap of their labels, and the number of pairs.
 
     Args:
-        edges: Upper ends of the bins of J, which belong to them: 0, 0.1, 0.2 ... are the bins J = 0,
+        edges: Upper edges of the bins of J, inclusive: 0, 0.1, 0.2 ... are the bins J = 0,
             (0, 0.1], (0.1, 0.2] ... (T,)
         series: By model, the mean and the standard deviation of the cosine and the number of pairs in each
             bin. 3 x (T,)
@@ -40,7 +40,7 @@ def draw_similarity_by_overlap(
         upper, lower = drawn.subplots(2, sharex=True, height_ratios=(3, 1))
         for name, place in _dodged(list(series)).items():
             mean, sd, count = (np.asarray(part, dtype=float) for part in series[name])
-            mean = np.where(count > 0, mean, np.nan)  # an empty bin has no mean, whatever stands there
+            mean = np.where(count > 0, mean, np.nan)  # an empty bin has no mean
             look = line_look(series_styles(list(series))[name])
             upper.errorbar(
                 np.arange(bins) + place,
@@ -61,13 +61,13 @@ def draw_similarity_by_overlap(
 
 
 def _dodged(names: Sequence[str]) -> dict[str, float]:
-    """Small shifts along the axis, so that error bars stand side by side."""
+    """Small shifts along the axis, so that error bars do not overlap."""
     step = min(0.1, 0.6 / len(names))
     return {name: step * (place - (len(names) - 1) / 2) for place, name in enumerate(names)}
 
 
 def _draw_pairs(axes: "Axes", counts: Mapping[str, np.ndarray]) -> None:
-    """The number of pairs in each bin: one bar where all models were judged on the same pairs."""
+    """Draw the number of pairs in each bin: one bar where it is the same for all models."""
     first = next(iter(counts.values()))
     if all(np.array_equal(count, first) for count in counts.values()):
         axes.bar(range(len(first)), first, 0.7, color="#bdbdbd")
@@ -88,7 +88,7 @@ def _draw_pairs(axes: "Axes", counts: Mapping[str, np.ndarray]) -> None:
             )
     axes.set_ylim(
         0.7, 8 * max(10, *(count.max() for count in counts.values()))
-    )  # before the scale, which refuses bare zeros
+    )  # before the log scale, which refuses zeros
     axes.set_yscale("log")
     axes.set_ylabel("pairs")
 

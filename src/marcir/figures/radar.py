@@ -1,4 +1,4 @@
-"""All columns at once: a spoke each, one polygon a setting."""
+"""Radar charts: one spoke per metric, one polygon per setting."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -9,18 +9,18 @@ import numpy as np
 from marcir.errors import ConfigError
 from marcir.figures.canvas import figure
 from marcir.figures.series import draw_legend, line_look, series_styles
-from marcir.figures.texts import unmarked
+from marcir.figures.texts import escaped
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-PANELS_A_ROW = 3
+PANELS_PER_ROW = 3
 
 
 def draw_radars(
     columns: Sequence[str], panels: Mapping[str, Mapping[str, np.ndarray]], path: str | Path
 ) -> None:
-    """One radar a method. Every spoke has the range that all panels together need, and says it.
+    """Draw one radar per method. A spoke has the range of all panels, which its label shows.
 
     The rim is the best value found, the centre lies a quarter of the range under the worst.
 
@@ -39,19 +39,19 @@ def draw_radars(
     low, high = (np.where(np.isnan(table), fill, table) for fill in (np.inf, -np.inf))
     least, most = low.min(0), high.max(0)
     spokes = [
-        f"{unmarked(name)}\n{100 * a:.1f} to {100 * b:.1f}"
+        f"{escaped(name)}\n{100 * a:.1f} to {100 * b:.1f}"
         for name, a, b in zip(columns, least, most, strict=True)
     ]
     names = list(dict.fromkeys(name for panel in panels.values() for name in panel))
-    across = min(len(panels), PANELS_A_ROW)
-    down = -(-len(panels) // PANELS_A_ROW)
+    across = min(len(panels), PANELS_PER_ROW)
+    down = -(-len(panels) // PANELS_PER_ROW)
     with figure(path, 4.6 * across + 1.6, 4.2 * down + 0.2) as drawn:
         grid: Any = drawn.subplots(down, across, squeeze=False, subplot_kw={"projection": "polar"}).ravel()
         for axes, (title, panel) in zip(grid, panels.items(), strict=False):
             span = np.where(most > least, most - least, 1.0)
             rows = {name: (np.asarray(row) - least) / span * 0.8 + 0.2 for name, row in panel.items()}
             _draw_radar(axes, spokes, rows, names)
-            axes.set_title(unmarked(title), fontsize=10, loc="left", pad=22)
+            axes.set_title(escaped(title), fontsize=10, loc="left", pad=22)
         for axes in grid[len(panels) :]:
             axes.set_axis_off()
         draw_legend(drawn, names)

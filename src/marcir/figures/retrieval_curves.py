@@ -1,4 +1,4 @@
-"""How good rankings are, by threshold and by rank; one line a model."""
+"""Curves of rankings by threshold and by rank, one line per model."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,12 +14,12 @@ from marcir.figures.texts import short_number
 def draw_precision_by_threshold(
     thresholds: np.ndarray, curves: Mapping[str, np.ndarray], cutoff: int, path: str | Path
 ) -> None:
-    """Precision of the first hits against the overlap that counts as relevant.
+    """Draw the precision of the first hits against the overlap that counts as relevant.
 
     Args:
         thresholds: A hit is relevant where J >= threshold. (T,)
         curves: By model, the share of relevant hits among the first `cutoff`, mean over queries. (T,)
-        cutoff: How many hits of a query are judged.
+        cutoff: Number of hits per query.
         path: Where the PNG goes.
 
     Raises:
@@ -41,7 +41,7 @@ def draw_precision_by_threshold(
 
 
 def draw_overlap_by_rank(curves: Mapping[str, np.ndarray], path: str | Path) -> None:
-    """Mean overlap of the query with the hit at each rank.
+    """Draw the mean overlap of the query with the hit at each rank.
 
     Args:
         curves: By model, the mean J of the hit at rank 1..K over queries; K may differ. (K,)
@@ -56,7 +56,7 @@ def draw_overlap_by_rank(curves: Mapping[str, np.ndarray], path: str | Path) -> 
         axes = drawn.subplots()
         for name, style in series_styles(list(curves)).items():
             ranks = np.arange(1, len(curves[name]) + 1)
-            axes.plot(ranks, curves[name], markevery=_spread(len(ranks)), **line_look(style))
+            axes.plot(ranks, curves[name], markevery=_log_spaced(len(ranks)), **line_look(style))
         axes.set_xscale("log")
         axes.set_xlim(0.92, 1.09 * max(last, 2))
         axes.set_xticks(_round_numbers(last), map(short_number, _round_numbers(last)))
@@ -69,8 +69,8 @@ def draw_overlap_by_rank(curves: Mapping[str, np.ndarray], path: str | Path) -> 
         draw_legend(drawn, list(curves))
 
 
-def _spread(ranks: int) -> list[int]:
-    """Positions of markers, evenly apart on a log axis."""
+def _log_spaced(ranks: int) -> list[int]:
+    """Positions of markers, evenly spaced on a log axis."""
     return sorted(set(np.geomspace(1, ranks, 12).round().astype(int) - 1))
 
 

@@ -1,4 +1,4 @@
-"""Queries beside their hits: what a ranking brings back, and how right it is."""
+"""Contact sheets of queries and their hits, framed by label overlap."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -11,28 +11,28 @@ from marcir.checks import check_fraction
 from marcir.errors import ConfigError
 from marcir.figures.canvas import figure
 from marcir.figures.samples import displayable
-from marcir.figures.texts import fitted, text_width, unmarked
+from marcir.figures.texts import escaped, fitted, text_width
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-SIDE, PITCH = 1.6, 1.86  # inches: an image's box, and the step to the next column
-ROW, CAPTION = 2.56, 0.32  # inches: the step to the next row, and what stands above its images
+SIDE, PITCH = 1.6, 1.86  # inches: side of an image, and distance of columns
+ROW, CAPTION = 2.56, 0.32  # inches: distance of rows, and height of the captions above images
 MARGIN = 0.18  # inches: the outer edge
-TEXT = 1.58  # inches: the most that a line of text takes, a little less than an image
-SIZE = 7  # points of the texts
-LONGEST_SIDE = 512  # pixels of an image that are drawn; a box has 192
+TEXT = 1.58  # inches: width of a line of text
+SIZE = 7  # font size of texts
+LONGEST_SIDE = 512  # pixels; larger images are subsampled
 MARK_SIZE = 10
-COLUMNS = 8  # images side by side
+COLUMNS = 8  # images per row
 
 
 @dataclass(frozen=True)
 class SheetHit:
-    """An image that a search found.
+    """A hit of a search.
 
     Attributes:
-        image: Bytes, floats or whole numbers, any number of bands. (H, W, C)
-        title: What stands above it, such as its file name.
+        image: Any dtype, any number of bands. (H, W, C)
+        title: Text above it, such as its file name.
         similarity: Cosine with the query.
         shared: Names of the labels it shares with the query.
         overlap: Jaccard overlap J of its labels with the query's; None where the query's are not known, and
@@ -51,7 +51,7 @@ class SheetExample:
     """An image of a query that has several.
 
     Attributes:
-        image: Bytes, floats or whole numbers, any number of bands. (H, W, C)
+        image: Any dtype, any number of bands. (H, W, C)
         title: Text above it, such as its file name.
         labels: Names of its labels.
         heading: Text above the title.
@@ -68,10 +68,10 @@ class SheetRow:
     """A query and its hits, best first.
 
     Attributes:
-        image: Bytes, floats or whole numbers, any number of bands. (H, W, C)
-        title: What stands above it, such as its file name.
+        image: Any dtype, any number of bands. (H, W, C)
+        title: Text above it, such as its file name.
         labels: Names of its labels.
-        hits: What the search found.
+        hits: The hits.
         heading: Text above the title.
         examples: Further images of the query.
     """
@@ -86,7 +86,7 @@ class SheetRow:
 
 @dataclass(frozen=True)
 class Verdict:
-    """How a hit is framed and marked; frame style and mark say the same as the colour."""
+    """Frame and mark of a hit; line style and mark mean the same as the colour."""
 
     mark: str
     meaning: str
@@ -104,7 +104,7 @@ MISS = Verdict("✕✕", "no shared label", "#d7191c", "dotted")
 def verdict(overlap: float | None) -> Verdict:
     """The frame and mark of a hit: J >= 0.8, some shared labels (J > 0), none.
 
-    J as one division of counts meets the line exactly: 4 / 5 and 8 / 10 round to the same float as 0.8.
+    J as one division of counts is compared exactly: 4 / 5 and 8 / 10 round to the same float as 0.8.
 
     >>> [verdict(J).mark for J in (4 / 5, 0.79, 0.0)]
     ['●●', '●○', '✕✕']
@@ -118,7 +118,7 @@ def verdict(overlap: float | None) -> Verdict:
 
 
 def label_lines(names: Sequence[str], width: float, most: int) -> list[str]:
-    """Label names on at most so many lines of so many inches; those that do not fit are counted in the last.
+    """Break label names into at most `most` lines of `width` inches; the last counts those left out.
 
     >>> label_lines(["bare soil", "buildings", "cars", "pavement"], width=0.95, most=2)
     ['bare soil, buildings,', 'cars, pavement']
@@ -134,15 +134,14 @@ def label_lines(names: Sequence[str], width: float, most: int) -> list[str]:
 
 
 def draw_retrieval_sheet(rows: Sequence[SheetRow], path: str | Path, columns: int = COLUMNS) -> None:
-    """One row per query: the query at left, then its hits in order, framed and marked by their overlap.
+    """Draw one row per query: the query at left, then its hits in order, framed and marked by overlap.
 
-    Over a hit stand its rank, its mark and its title; under it the cosine, J, and the labels it shares
-    with the query.
+    Above a hit are its rank, mark and title; below it cosine, J and the labels shared with the query.
 
     Args:
         rows: Queries and their hits; the rows may differ in length.
         path: Where the figure goes.
-        columns: Images side by side; a row with more of them continues below.
+        columns: Images per row; longer rows continue below.
 
     Raises:
         ConfigError: Without queries or hits, or where an image or an overlap cannot be drawn.
@@ -156,7 +155,7 @@ def draw_retrieval_sheet(rows: Sequence[SheetRow], path: str | Path, columns: in
     header = MARGIN + (0.2 * _legend_lines(width) + 0.06 if judged else 0)
     height = header + ROW * len(lines) + MARGIN
     with figure(path, width, height) as drawn:
-        # One pair of axes in inches for the whole sheet: hundreds of small ones would take half a minute.
+        # One pair of axes in inches for the whole sheet: hundreds of small ones would be slow.
         drawn.set_layout_engine("none")
         axes = drawn.add_axes((0, 0, 1, 1))
         axes.set_axis_off()
@@ -220,7 +219,7 @@ def _cells(row: SheetRow) -> Iterator[_Cell]:
 
 
 def _draw_cell(axes: "Axes", place: tuple[int, float], cell: _Cell) -> None:
-    """Draw an image with its frame and texts; the place is a column and the top of the row in inches."""
+    """Draw an image with its frame and texts at a column and the top of a row in inches."""
     column, top = place
     left, upper = MARGIN + PITCH * column, top + CAPTION
     _write(axes, left, upper - 0.17, cell.heading, va="baseline")
@@ -232,11 +231,11 @@ def _draw_cell(axes: "Axes", place: tuple[int, float], cell: _Cell) -> None:
 
 
 def _write(axes: "Axes", x: float, y: float, text: str, **look: Any) -> None:
-    axes.text(x, y, unmarked(text), **{"size": SIZE, **look})
+    axes.text(x, y, escaped(text), **{"size": SIZE, **look})
 
 
 def _draw_image(axes: "Axes", image: np.ndarray, left: float, upper: float) -> None:
-    """The whole image, in its own proportions, in the middle of its box."""
+    """Draw the whole image, centred, with its aspect ratio."""
     step = max(1, max(image.shape[:2]) // LONGEST_SIDE)
     pixels = image[::step, ::step]
     if np.issubdtype(pixels.dtype, np.floating):

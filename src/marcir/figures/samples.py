@@ -1,4 +1,4 @@
-"""Images beside their augmented versions."""
+"""Images and their augmented versions."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -6,25 +6,25 @@ from pathlib import Path
 import numpy as np
 
 from marcir.figures.canvas import figure
-from marcir.figures.texts import shortened, unmarked
+from marcir.figures.texts import escaped, shortened
 
-# Letters of a title that an image is wide.
+# Letters of a title that fit the width of an image.
 _LETTERS = 24
 
 
 def draw_samples(rows: Sequence[Sequence[np.ndarray]], titles: Sequence[str], path: str | Path) -> None:
-    """One row per image: the image as it is, then what augmentation makes of it.
+    """Draw one row per image: the original, then its augmented versions.
 
     Args:
         rows: Images as floats or bytes. (H, W, C)
-        titles: What stands over each row.
+        titles: The titles of the rows.
         path: Where the PNG goes.
     """
     columns = max(len(row) for row in rows)
     with figure(path, 1.6 * columns, 1.85 * len(rows)) as drawn:
         lines = drawn.subfigures(len(rows), 1, squeeze=False)[:, 0]
         for line, row, title in zip(lines, rows, titles, strict=True):
-            line.suptitle(unmarked(shortened(title, _LETTERS * columns)), fontsize=8, x=0.01, ha="left")
+            line.suptitle(escaped(shortened(title, _LETTERS * columns)), fontsize=8, x=0.01, ha="left")
             grid = line.subplots(1, columns, squeeze=False)[0]
             for axes in grid:
                 axes.set_axis_off()
@@ -33,7 +33,7 @@ def draw_samples(rows: Sequence[Sequence[np.ndarray]], titles: Sequence[str], pa
 
 
 def displayable(image: np.ndarray) -> np.ndarray:
-    """An image of any bands and range as something a screen can show: 0..1, one band or three.
+    """Convert an image of any bands and range for display: 0..1, one band or three.
 
     >>> displayable(np.zeros((2, 2, 5))).shape
     (2, 2, 3)

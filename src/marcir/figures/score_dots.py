@@ -1,4 +1,4 @@
-"""Many methods over several columns: a dot each, with its spread."""
+"""Dot plots of scores: mean and standard deviation of methods, one panel per metric."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -9,13 +9,13 @@ import numpy as np
 from marcir.errors import ConfigError
 from marcir.figures.canvas import figure
 from marcir.figures.series import COLOURS, GREY, MARKERS, check_series
-from marcir.figures.texts import shortened, unmarked
+from marcir.figures.texts import escaped, shortened
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-PANELS_A_ROW = 4
-OTHERS = "#5b6770"  # what is not highlighted
+PANELS_PER_ROW = 4
+OTHERS = "#5b6770"  # methods that are not highlighted
 LETTERS = 46  # of a name
 Dots = Mapping[str, tuple[np.ndarray, np.ndarray]]
 
@@ -29,17 +29,17 @@ def draw_score_dots(
     chosen: Sequence[str] | None = None,
     lines: Mapping[str, Mapping[str, float]] | None = None,
 ) -> None:
-    """One panel a column, one line a method, a dot at its mean with a bar of its standard deviation.
+    """Draw one panel per column, one line per method: a dot at its mean, a bar of its standard deviation.
 
-    Panels have their own ranges, as wide as the methods need.
+    Every panel has its own range.
 
     Args:
         names: The methods. (M,)
         panels: By column, means and standard deviations in 0..1; nan where there is none. 2 x (M,)
         path: Where the PNG goes.
-        highlighted: Methods with a colour and a marker of their own.
+        highlighted: Methods with their own colour and marker.
         chosen: Methods whose dots have a ring; by default the best of each panel.
-        lines: References, such as "untrained": by column, a value that becomes a dashed line.
+        lines: References, such as "untrained": by column, the value of a dashed line.
 
     Raises:
         ConfigError: Without methods or columns, or where lengths differ.
@@ -47,21 +47,19 @@ def draw_score_dots(
     if not names:
         raise ConfigError("score dots: no methods. Give at least one.")
     for part, what in enumerate(("means", "standard deviations")):
-        check_series(
-            f"score dots, {what}", {name: of[part] for name, of in panels.items()}, len(names), "methods"
-        )
-    rows = -(-len(panels) // PANELS_A_ROW)
-    wide = min(len(panels), PANELS_A_ROW)
+        parts = {name: panel[part] for name, panel in panels.items()}
+        check_series(f"score dots, {what}", parts, len(names), "methods")
+    rows = -(-len(panels) // PANELS_PER_ROW)
+    wide = min(len(panels), PANELS_PER_ROW)
     with figure(path, 2.1 + 2.2 * wide, rows * (0.8 + 0.21 * len(names)) + 0.3) as drawn:
         grid = drawn.subplots(rows, wide, squeeze=False, sharey=True).ravel()
         for axes, (column, (means, sds)) in zip(grid, panels.items(), strict=False):
             _draw_panel(axes, names, 100 * np.asarray(means), 100 * np.asarray(sds), highlighted)
             _draw_rings(axes, names, 100 * np.asarray(means), chosen)
-            for of in (lines or {}).values():
-                if column in of:
-                    axes.plot(100 * of[column], 0, linestyle="")  # within the margins, too
-                    axes.axvline(100 * of[column], color=GREY, linestyle="dashed", linewidth=1.1, zorder=1)
-            axes.set_title(unmarked(column), fontsize=10, loc="left")
+            for value in (100 * line[column] for line in (lines or {}).values() if column in line):
+                axes.plot(value, 0, linestyle="")  # within the margins, too
+                axes.axvline(value, color=GREY, linestyle="dashed", linewidth=1.1, zorder=1)
+            axes.set_title(escaped(column), fontsize=10, loc="left")
         grid[0].set_ylim(len(names) - 0.4, -0.6)  # the first method at the top
         for axes in grid[len(panels) :]:
             axes.set_axis_off()
@@ -80,7 +78,7 @@ def _draw_panel(
         marker = MARKERS[(order + 1) % len(MARKERS)] if special else "o"
         sd = 0.0 if np.isnan(sds[place]) else sds[place]
         axes.errorbar(means[place], place, xerr=sd, color=look, marker=marker, markersize=6, capsize=2.5)
-    axes.set_yticks(range(len(names)), [unmarked(shortened(name, LETTERS)) for name in names], fontsize=8)
+    axes.set_yticks(range(len(names)), [escaped(shortened(name, LETTERS)) for name in names], fontsize=8)
     axes.tick_params(axis="x", labelsize=8)
     axes.margins(x=0.12)
     axes.grid(alpha=0.3)

@@ -1,4 +1,4 @@
-"""How models are distinguished in figures: colours, lines, markers, hatches, and the legend."""
+"""Styles of models in figures: colours, lines, markers, hatches, and the legend."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from marcir.errors import ConfigError
-from marcir.figures.texts import shortened, unmarked
+from marcir.figures.texts import escaped, shortened
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -16,28 +16,16 @@ if TYPE_CHECKING:
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p", "h", "*", "d", "8")
 HATCHES = (
-    "",
-    "///",
-    "...",
-    "\\\\\\",
-    "xxx",
-    "---",
-    "ooo",
-    "|||",
-    "+++",
-    "//..",
-    "OO",
-    "**",
-    "\\\\--",
-    "xx..",
+    *("", "///", "...", "\\\\\\", "xxx", "---", "ooo", "|||"),
+    *("+++", "//..", "OO", "**", "\\\\--", "xx.."),
 )
-REFERENCES = {"chance": "dashed", "oracle": "dotted"}  # what results are held against: grey, without a marker
+REFERENCES = {"chance": "dashed", "oracle": "dotted"}  # reference scores: grey, without a marker
 GREY = "#707070"
 
 
 @dataclass(frozen=True)
 class SeriesStyle:
-    """How a model is drawn; line and marker, or hatch, tell models apart without the colour."""
+    """Style of a model; line and marker, or hatch, distinguish models without the colour."""
 
     colour: str
     line: str
@@ -48,7 +36,7 @@ class SeriesStyle:
 
 
 def series_styles(names: Sequence[str]) -> dict[str, SeriesStyle]:
-    """A style for each name; "chance" and "oracle" are grey references and take no model's colour.
+    """Assign a style to each name; "chance" and "oracle" are grey and use up no colour.
 
     Colour, line, marker and hatch together differ for at least 14 models.
 
@@ -66,7 +54,7 @@ def series_styles(names: Sequence[str]) -> dict[str, SeriesStyle]:
 
 def _model_style(place: int) -> SeriesStyle:
     colour = COLOURS[place % len(COLOURS)]
-    second = place // len(COLOURS) % 2 == 1  # the second round of colours: other lines, hollow markers
+    second = place // len(COLOURS) % 2 == 1  # second use of a colour: other lines, hollow markers
     return SeriesStyle(
         colour=colour,
         line="dashdot" if second else "solid",
@@ -78,7 +66,7 @@ def _model_style(place: int) -> SeriesStyle:
 
 
 def line_look(style: SeriesStyle) -> dict[str, Any]:
-    """Arguments of matplotlib for a line."""
+    """Keyword arguments of matplotlib for a line."""
     return {
         "color": style.colour,
         "linestyle": style.line,
@@ -91,14 +79,14 @@ def line_look(style: SeriesStyle) -> dict[str, Any]:
 
 
 def bar_look(style: SeriesStyle) -> dict[str, Any]:
-    """Arguments of matplotlib for a bar."""
+    """Keyword arguments of matplotlib for a bar."""
     return {"facecolor": style.colour, "hatch": style.hatch, "edgecolor": "white", "linewidth": 0}
 
 
 def check_series(
     figure_name: str, series: Mapping[str, np.ndarray], length: int | None = None, of: str = "ranks"
 ) -> None:
-    """Refuse no models, and values that are not one of each; `length` None leaves the number open.
+    """Check that there are models, each with `length` values; None for any number.
 
     Raises:
         ConfigError: Names the figure and the model.
@@ -110,20 +98,20 @@ def check_series(
     for name, values in series.items():
         shape = np.shape(values)
         if len(shape) != 1 or not shape[0] or shape[0] != (length or shape[0]):
-            wanted = (
-                f"one value for each of the {length} {of}" if length else f"one value for each of the {of}"
+            number = f"{length} {of}" if length else of
+            raise ConfigError(
+                f"{figure_name}: '{name}' has shape {shape}. Give one value for each of the {number}."
             )
-            raise ConfigError(f"{figure_name}: '{name}' has shape {shape}. Give {wanted}.")
 
 
 def draw_legend(drawn: "Figure", names: Sequence[str], bars: bool = False, gaps: bool = False) -> None:
-    """A list at the right of the axes, where no number of models can cover the curves.
+    """Draw the legend to the right of the axes.
 
     Args:
         drawn: The figure.
         names: The models, in their order.
         bars: Models are bars, not lines.
-        gaps: Somewhere a cross stands for a value that there is not.
+        gaps: Explain the cross of a missing value.
     """
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
@@ -132,7 +120,7 @@ def draw_legend(drawn: "Figure", names: Sequence[str], bars: bool = False, gaps:
     for style in series_styles(names).values():
         as_bar = bars and not style.reference
         handles.append(Patch(**bar_look(style)) if as_bar else Line2D([], [], **line_look(style)))
-    texts = [unmarked(shortened(name, 28)) for name in series_styles(names)]
+    texts = [escaped(shortened(name, 28)) for name in series_styles(names)]
     if gaps:
         handles.append(Line2D([], [], color=GREY, marker="x", linestyle=""))
         texts.append("no value")

@@ -1,4 +1,4 @@
-"""How scores change with a setting; one line a method."""
+"""Curves of scores over a setting, one line per method."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,12 +10,12 @@ import numpy as np
 from marcir.errors import ConfigError
 from marcir.figures.canvas import figure
 from marcir.figures.series import SeriesStyle, draw_legend, line_look, series_styles
-from marcir.figures.texts import unmarked
+from marcir.figures.texts import escaped
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-WIDE = 30  # settings that span more than this factor get a logarithmic axis
+WIDE = 30  # above this ratio of the largest to the smallest value the axis is logarithmic
 
 
 @dataclass(frozen=True)
@@ -39,10 +39,10 @@ class CurvePanel:
 
     Attributes:
         title: The column that is shown.
-        setting: What changes along the axis.
+        setting: The setting of the x axis.
         curves: By method.
         flat: By method, a score that does not depend on the setting: a dotted line.
-        flat_text: What the dotted lines are.
+        flat_text: Explanation of the dotted lines.
     """
 
     title: str
@@ -53,7 +53,7 @@ class CurvePanel:
 
 
 def draw_setting_curves(panels: Sequence[Sequence[CurvePanel]], path: str | Path) -> None:
-    """Rows of panels with one legend; dots have bars of their standard deviation.
+    """Draw rows of panels with one legend; error bars are standard deviations.
 
     Args:
         panels: Rows of equal length.
@@ -71,7 +71,7 @@ def draw_setting_curves(panels: Sequence[Sequence[CurvePanel]], path: str | Path
     styles = series_styles(names)
     width, height = 3.9 * len(panels[0]) + 2.4, max(3.1 * len(panels) + 0.2, 0.19 * len(names) + 0.5)
     with figure(path, width, height) as drawn:
-        # One range for a column of panels: what matters little must not look as if it did.
+        # Panels of a column share their range, so that small effects look small.
         grid = drawn.subplots(len(panels), len(panels[0]), squeeze=False, sharey="col")
         for row, line in zip(panels, grid, strict=True):
             for panel, axes in zip(row, line, strict=True):
@@ -92,9 +92,9 @@ def _draw_panel(axes: "Axes", panel: CurvePanel, styles: Mapping[str, SeriesStyl
         axes.set_xscale("log")
         axes.set_xticks([], minor=True)
     axes.set_xticks(x, [f"{value:g}" for value in x], fontsize=8)
-    axes.set_title(unmarked(panel.title), fontsize=10, loc="left")
+    axes.set_title(escaped(panel.title), fontsize=10, loc="left")
     axes.set_xlabel(
-        unmarked(panel.setting + (f"  (dotted: {panel.flat_text})" if panel.flat else "")), fontsize=9
+        escaped(panel.setting + (f"  (dotted: {panel.flat_text})" if panel.flat else "")), fontsize=9
     )
     axes.set_ylabel("test images, %", fontsize=9)
     axes.grid(alpha=0.3)

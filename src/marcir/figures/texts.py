@@ -1,4 +1,4 @@
-"""Texts of figures, cut to the space they have."""
+"""Shorten, measure and escape texts of figures."""
 
 import warnings
 from collections.abc import Iterator
@@ -8,14 +8,14 @@ from functools import lru_cache
 
 @contextmanager
 def missing_glyphs_as_boxes() -> Iterator[None]:
-    """No warning for a script that the font lacks: it is drawn as boxes."""
+    """Silence the warning for characters that the font lacks; they are drawn as boxes."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing from font", UserWarning)
         yield
 
 
 def shortened(text: str, letters: int) -> str:
-    """Text on one line of at most so many letters; what is too long loses its middle.
+    """Shorten text to one line of at most `letters` characters by cutting its middle.
 
     >>> shortened("a_very_long_scene_name_0042.tif", 16)
     'a_very_…0042.tif'
@@ -29,7 +29,7 @@ def shortened(text: str, letters: int) -> str:
 
 @lru_cache(maxsize=4096)
 def text_width(text: str, size: float) -> float:
-    """Width of a line of text in inches, in the font of all figures."""
+    """Width of a line of text in inches, in the default font."""
     from matplotlib.font_manager import FontProperties
     from matplotlib.textpath import text_to_path
 
@@ -39,11 +39,11 @@ def text_width(text: str, size: float) -> float:
 
 
 def fitted(text: str, width: float, size: float) -> str:
-    """Text on one line that is at most `width` inches wide; what is too long loses its middle."""
+    """Shorten text to one line of at most `width` inches by cutting its middle."""
     line = " ".join(text.split())
     if text_width(line, size) <= width:
         return line
-    least, most = 1, len(line) - 1  # letters that certainly fit, and the most that may
+    least, most = 1, len(line) - 1  # bounds of the number of letters that fit
     while least < most:
         letters = (least + most + 1) // 2
         if text_width(shortened(line, letters), size) <= width:
@@ -53,17 +53,17 @@ def fitted(text: str, width: float, size: float) -> str:
     return shortened(line, least)
 
 
-def unmarked(text: str) -> str:
-    r"""Text in which matplotlib sees no formula, whatever dollars a name has.
+def escaped(text: str) -> str:
+    r"""Escape dollar signs, which start a formula in matplotlib.
 
-    >>> print(unmarked("a$b$"))
+    >>> print(escaped("a$b$"))
     a\$b\$
     """
     return text.replace("$", r"\$")
 
 
 def short_number(count: float) -> str:
-    """A count in few letters.
+    """Abbreviate a count.
 
     >>> short_number(848), short_number(54_840), short_number(2_500_000)
     ('848', '54.84k', '2.5M')

@@ -1,4 +1,4 @@
-"""Numbers in a grid, coloured by their size."""
+"""Heat maps with numbers."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ import numpy as np
 
 from marcir.errors import ConfigError
 from marcir.figures.canvas import figure
-from marcir.figures.texts import shortened, unmarked
+from marcir.figures.texts import escaped, shortened
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -21,14 +21,14 @@ LETTERS = 40  # of a row's name
 
 @dataclass(frozen=True)
 class Grid:
-    """What rows and columns are.
+    """Rows and columns of a heat map.
 
     Attributes:
         rows: Names of the rows. (R,)
         columns: Names of the columns. (C,)
-        row_title: What the rows are, such as "alpha".
-        column_title: What the columns are.
-        framed: A cell with a frame, as row and column.
+        row_title: Label of the y axis, such as "alpha".
+        column_title: Label of the x axis.
+        framed: Row and column of a framed cell.
     """
 
     rows: Sequence[str]
@@ -39,7 +39,7 @@ class Grid:
 
 
 def draw_value_maps(grid: Grid, panels: Mapping[str, np.ndarray], path: str | Path) -> None:
-    """Heat maps side by side, each with its own colour range and all its numbers.
+    """Draw heat maps side by side, each with its own colour range and its numbers.
 
     Args:
         grid: Rows and columns, the same in every panel.
@@ -61,8 +61,8 @@ def draw_value_maps(grid: Grid, panels: Mapping[str, np.ndarray], path: str | Pa
         axes_of = drawn.subplots(1, len(panels), squeeze=False, sharey=True)[0]
         for axes, (title, values) in zip(axes_of, panels.items(), strict=True):
             _draw_map(axes, 100 * np.asarray(values, dtype=float), grid)
-            axes.set_title(unmarked(fill(title, max(24, 8 * wanted[1]))), fontsize=10, loc="left")
-        axes_of[0].set_ylabel(unmarked(grid.row_title))
+            axes.set_title(escaped(fill(title, max(24, 8 * wanted[1]))), fontsize=10, loc="left")
+        axes_of[0].set_ylabel(escaped(grid.row_title))
 
 
 def _draw_map(axes: "Axes", values: np.ndarray, grid: Grid) -> None:
@@ -84,12 +84,12 @@ def _draw_map(axes: "Axes", values: np.ndarray, grid: Grid) -> None:
                 Rectangle((j - 0.47, i - 0.45), 0.94, 0.9, fill=False, color=colour, linewidth=line)
             )
     level = max(len(name) for name in grid.columns) <= 5
-    texts = [unmarked(shortened(name, 16)) for name in grid.columns]
+    texts = [escaped(shortened(name, 16)) for name in grid.columns]
     axes.set_xticks(range(len(texts)), texts, fontsize=8)
     if not level:
         for name in axes.get_xticklabels():
             name.set(rotation=45, ha="right", rotation_mode="anchor")
     axes.set_yticks(
-        range(len(grid.rows)), [unmarked(shortened(name, LETTERS)) for name in grid.rows], fontsize=8
+        range(len(grid.rows)), [escaped(shortened(name, LETTERS)) for name in grid.rows], fontsize=8
     )
-    axes.set_xlabel(unmarked(grid.column_title))
+    axes.set_xlabel(escaped(grid.column_title))

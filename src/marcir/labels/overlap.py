@@ -1,4 +1,4 @@
-"""How much two label sets overlap: the one definition that losses and metrics share."""
+"""Overlap of label sets, as used by losses and metrics."""
 
 import torch
 from torch import Tensor

@@ -1,4 +1,4 @@
-"""Label sets as whole numbers: which rows of a label matrix are equal, and what two of them share."""
+"""Label sets packed into integers, to find distinct rows and intersections."""
 
 from dataclasses import dataclass
 from functools import lru_cache
@@ -13,7 +13,7 @@ BITS = 24
 
 
 def multi_hot(labels: Tensor, where: str) -> Tensor:
-    """The labels as truth values, if they are a matrix of 0 and 1. (N, L)
+    """Validate a matrix of 0 and 1 and convert it to bool. (N, L)
 
     Args:
         labels: 0 and 1 of any dtype.

@@ -1,4 +1,4 @@
-"""How often labels, and label sets, occur in the training split: the paper's f and h."""
+"""Frequencies of labels and label sets in the training split: the paper's f and h."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ ANCHOR_FREQUENCIES: tuple[AnchorFrequency, ...] = get_args(AnchorFrequency)
 
 @dataclass(frozen=True, eq=False)
 class LabelStatistics:
-    """What the training split says about labels; every table is derived from these rows.
+    """Label statistics of the training split, derived from its distinct label rows.
 
     Attributes:
         rows: The distinct label rows of the training split, bool. (S, L)
@@ -88,7 +88,7 @@ class LabelStatistics:
         return SupersetCounts(self.rows, self.counts)
 
     def pair_frequency(self, y: Tensor, y_other: Tensor, kind: PairFrequency = "joint") -> Tensor:
-        """The paper's f(y_i, y_p): how frequent what two images share is in training.
+        """The paper's f(y_i, y_p): training frequency of the labels that two images share.
 
         Reading R4. `joint`: images that carry every shared label; `pair_mean`: mean over label pairs
         (a in y_i, b in y_p) of the images with both; `shared_mean`, `shared_min`: mean and minimum of
@@ -149,7 +149,7 @@ class LabelStatistics:
         return (y * n) @ y_other.T / shared_labels(y, y_other).clamp_min(1)
 
     def _shared_min(self, y: Tensor, y_other: Tensor) -> Tensor:
-        """From the most frequent label to the rarest: the last one written is the minimum."""
+        """Write from the most frequent label to the rarest, so that the minimum remains."""
         f = y.new_ones(len(y), len(y_other))
         present = y.any(0) & y_other.any(0)
         order = self.label_counts.argsort(descending=True)
@@ -172,7 +172,7 @@ class LabelStatistics:
 
     @classmethod
     def load(cls, path: str | Path) -> "LabelStatistics":
-        """Read what `save` wrote."""
+        """Load statistics written by `save`."""
         try:
             tensors = load_file(Path(path))
             return cls(tensors["rows"].bool(), tensors["counts"].long())

@@ -1,4 +1,4 @@
-"""How many training images carry every label of a set."""
+"""Counts of training images that carry every label of a set."""
 
 from functools import cached_property
 
@@ -7,11 +7,11 @@ from torch import Tensor
 
 from marcir.labels.sets import equal_rows, label_words
 
-# 2^20 counts are 8 MiB; above that the sets that occur are counted when they are first asked for.
+# 2^20 counts are 8 MiB; above that, sets are counted on first use.
 LARGEST_TABLE = 20
 # Bounds the (sets, rows) matrix of one count on demand.
 _ELEMENTS = 1 << 24
-# Counts that are kept at the most, some hundred bytes each.
+# Maximum number of cached counts, some hundred bytes each.
 _MOST_SEEN = 1 << 20
 
 

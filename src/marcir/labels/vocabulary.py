@@ -1,4 +1,4 @@
-"""The names of labels, and the way between names and multi-hot rows."""
+"""Label names, and conversion between names and multi-hot rows."""
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
@@ -82,7 +82,7 @@ class LabelVocabulary(Sequence[str]):
 
     @classmethod
     def load(cls, path: str | Path) -> "LabelVocabulary":
-        """Read what `save` wrote."""
+        """Load a vocabulary written by `save`."""
         try:
             names = json.loads(Path(path).read_text("utf-8"))
         except (OSError, ValueError) as error:

@@ -1,4 +1,4 @@
-"""The losses: the paper's thirteen, our calibrated MARC, and what goes around them."""
+"""The losses: the paper's thirteen, our own, and wrappers for memory and distributed training."""
 
 from marcir.losses.base import MultiLabelLoss
 from marcir.losses.calibrated import CalibratedMARCLoss

@@ -1,4 +1,4 @@
-"""The one shape that every loss has: sums over anchors, divided by counts."""
+"""Base class of all losses: sums over anchors, divided by counts."""
 
 import inspect
 from abc import ABC, abstractmethod
@@ -16,7 +16,7 @@ class MultiLabelLoss(nn.Module, ABC):
     A subclass gives `terms`: sums and counts, kept apart so that they can be added up over processes.
     """
 
-    # Losses that learn or count something for each label know how many labels there are.
+    # Set by losses with parameters or counts per label.
     num_labels: int | None = None
     embedding_dim: int | None = None
 
@@ -28,7 +28,7 @@ class MultiLabelLoss(nn.Module, ABC):
         ref_labels: Tensor | None = None,
         self_index: Tensor | None = None,
     ) -> Tensor:
-        """The loss of a batch, a scalar; a zero that `backward` accepts where nothing is valid.
+        """Compute the loss of a batch, a scalar; a differentiable zero where nothing is valid.
 
         Computed in float32 (float64 stays), whatever the input and under autocast.
 
@@ -48,7 +48,7 @@ class MultiLabelLoss(nn.Module, ABC):
 
     @abstractmethod
     def terms(self, comparison: Comparison) -> tuple[Tensor, Tensor]:
-        """Sums and counts of the loss's groups, from which `reduce` makes the loss.
+        """Sums and counts of the loss's groups, the input of `reduce`.
 
         Most losses have one group; OML has one for each label, Prototype MARC has two. (G,), (G,)
         """

@@ -13,7 +13,7 @@ from marcir.losses.pairs import LabelSets, Pairs, anchor_mean, labelwise_shares
 
 
 class CalibratedMARCLoss(PairLoss):
-    """Calibrated MARC: targets that know what two images do not share, temperatures that rise with overlap.
+    """Calibrated MARC: targets that count labels which are not shared, temperatures that rise with overlap.
 
     L = mean over anchors with a positive of -sum_p W_ip log softmax_a(s_ia / T_ia)_p
     W_ip = (1 - mix) a_ip + mix b_ip                  rows sum to 1

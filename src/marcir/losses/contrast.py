@@ -1,4 +1,4 @@
-"""The heart of the family: weighted log-softmax over pairs, with a closed-form gradient, by row blocks.
+"""Weighted log-softmax over pairs, with a closed-form gradient, by row blocks.
 
     L = -sum_ip W_ip log softmax_a(s_ia / T_ia)_p
       =  sum_i k_i log sum_a exp(s_ia / T_ia)  -  sum_ip W_ip s_ip / T_ip,      k_i = sum_p W_ip
@@ -21,10 +21,10 @@ from torch import Tensor
 
 from marcir.errors import BatchError
 
-# Stands for "not a comparison": exp() of it is exactly 0 beside any cosine, and it is no infinity that
-# could become NaN in a row without comparisons.
+# Logit of what is not a comparison: exp() of it is exactly 0 relative to any cosine, and it is finite, so
+# that a row without comparisons does not become NaN.
 MASKED = -1e30
-# A block of this many pairs, in float32, stays near the cores of a CPU.
+# A block of this many pairs, in float32, fits the cache of a CPU.
 KEPT_ELEMENTS = 1 << 19
 
 
@@ -114,7 +114,7 @@ class _Contrast(torch.autograd.Function):
 
 
 class _Sums:
-    """Value and gradients of one `contrast`, added up table by table."""
+    """Value and gradients of one `contrast`, accumulated table by table."""
 
     def __init__(
         self,
@@ -197,7 +197,7 @@ class _Sums:
             self.grad_other.addmm_(G.T, z)
 
     def gradients(self) -> tuple[Tensor | None, Tensor | None]:
-        """The gradients of z and z_other, when all tables have been added."""
+        """The gradients of z and z_other, after all tables were added."""
         if self.grad_other is not None:
             self.grad_other.add_(self.grad_other_sums.index_select(0, self.sets))
         return self.grad_z, None if self.in_batch else self.grad_other
@@ -223,13 +223,13 @@ _kept = _Kept()
 
 
 def _matrix(name: str, rows: int, z_other: Tensor) -> Tensor:
-    """An uninitialised (rows, A) matrix that nothing else of this thread uses under this name."""
+    """An uninitialised (rows, A) scratch matrix, one per thread and name."""
     columns = len(z_other)
     if z_other.device.type != "cpu" or rows * columns > KEPT_ELEMENTS:
         return z_other.new_empty(rows, columns)
     kept = _kept.matrices
     flat = kept.get((name, z_other.dtype))
     if flat is None:
-        with torch.inference_mode(False):  # it will serve training too
+        with torch.inference_mode(False):  # training uses it, too
             flat = kept[name, z_other.dtype] = torch.empty(KEPT_ELEMENTS, dtype=z_other.dtype, device="cpu")
     return flat[: rows * columns].view(rows, columns)

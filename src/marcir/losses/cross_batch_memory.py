@@ -1,4 +1,4 @@
-"""A memory of past batches around a loss."""
+"""Wrap a loss with a memory of past batches."""
 
 from dataclasses import replace
 
@@ -58,18 +58,18 @@ class CrossBatchMemory(MultiLabelLoss):
         self.memory = EmbeddingQueue(check_int("size", size, 1))
 
     def terms(self, comparison: Comparison) -> tuple[Tensor, Tensor]:
-        """The loss's own terms, with more comparisons."""
+        """Terms of the wrapped loss, with more comparisons."""
         terms = self.loss.terms(self._with_past(comparison))
         if self.training:
             self.memory.add(comparison.z_other, comparison.y_other)
         return terms
 
     def reduce(self, total: Tensor, count: Tensor) -> Tensor:
-        """As the loss itself does."""
+        """Delegates to the wrapped loss."""
         return self.loss.reduce(total, count)
 
     def valid_anchors(self, comparison: Comparison) -> Tensor:
-        """The loss's own valid anchors, with more comparisons. (B,)"""
+        """Valid anchors of the wrapped loss, with more comparisons. (B,)"""
         return self.loss.valid_anchors(self._with_past(comparison))
 
     def _with_past(self, comparison: Comparison) -> Comparison:

@@ -1,4 +1,4 @@
-"""What a loss does to a batch, as one small record that can be logged."""
+"""Diagnose what a loss does to a batch, as one small record that can be logged."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,13 +22,13 @@ from marcir.losses.pairs import LabelSets
 # Disjoint pairs, four quarters of partial overlap, and full matches.
 JACCARD_BINS = ("J=0", "0<J<=.25", ".25<J<=.5", ".5<J<=.75", ".75<J<1", "J=1")
 _EDGES = (0.0, 0.25, 0.5, 0.75)
-# Rows that are looked at together: memory stays bounded for the embeddings of a whole split.
+# Rows per block, which bounds memory for the embeddings of a whole split.
 _ROWS = 256
 
 
 @dataclass(frozen=True)
 class LossDiagnosis:
-    """One batch, or one set of embeddings, as a loss sees it.
+    """Diagnosis of one batch or set of embeddings under a loss.
 
     Attributes:
         loss: The loss.
@@ -54,7 +54,7 @@ class LossDiagnosis:
 def diagnose(
     loss: MultiLabelLoss, z: Tensor, y: Tensor, *, gradient_norm: float | None = None
 ) -> LossDiagnosis:
-    """Look at a batch, or at the embeddings of a trained model, without changing anything.
+    """Diagnose a batch, or the embeddings of a trained model, without side effects.
 
     Args:
         loss: Any loss.
@@ -90,7 +90,7 @@ def diagnose(
 
 
 def pair_influence(loss: MultiLabelLoss, y: Tensor, y_other: Tensor) -> Tensor:
-    """gamma_ip = w_ip / T_ip of positive pairs, 0 elsewhere: how strongly a pair pulls.
+    """gamma_ip = w_ip / T_ip of positive pairs, 0 elsewhere: the influence of a pair.
 
     Args:
         loss: A loss over pairs (not LProto, LMsc, OML, LReg, L-W/O-Reg); of
@@ -115,7 +115,7 @@ def pair_influence(loss: MultiLabelLoss, y: Tensor, y_other: Tensor) -> Tensor:
         )
     no_own = torch.full((len(y),), -1, device=y.device)
     with torch.autocast(y.device.type, enabled=False):
-        return pair_loss.influence(LabelSets.of_rows(y, y_other, no_own))
+        return pair_loss.influence(LabelSets.from_rows(y, y_other, no_own))
 
 
 def _by_overlap(
@@ -128,10 +128,10 @@ def _by_overlap(
     for rows in torch.arange(len(z), device=z.device).split(_ROWS):
         own = comparison.own[rows]
         bins = _bins_of(jaccard(y[rows], y))  # (R, B)
-        bins.scatter_(1, own[:, None], len(JACCARD_BINS))  # a bin of its own, which nobody reads
+        bins.scatter_(1, own[:, None], len(JACCARD_BINS))  # an extra bin, which is dropped
         cosine.add(bins, z[rows] @ z.T)
         if pair_loss is not None:
-            gamma = pair_loss.influence(LabelSets.of_rows(y[rows], y, own))
+            gamma = pair_loss.influence(LabelSets.from_rows(y[rows], y, own))
             influence.add(bins[gamma > 0], gamma[gamma > 0])
     return cosine.means(), influence.means()
 
@@ -143,7 +143,7 @@ def _bins_of(J: Tensor) -> Tensor:
 
 
 class _BinMeans:
-    """Means by bin, added up over blocks in double precision."""
+    """Means by bin, accumulated over blocks in double precision."""
 
     def __init__(self, like: Tensor) -> None:
         self.sums = torch.zeros(len(JACCARD_BINS) + 1, dtype=torch.float64, device=like.device)
@@ -175,7 +175,7 @@ def _pair_loss(loss: MultiLabelLoss) -> PairLoss | None:
 
 @contextmanager
 def _as_it_is(loss: MultiLabelLoss) -> Iterator[None]:
-    """Evaluation mode for a while: looking must not fill a queue."""
+    """Temporary evaluation mode: a diagnosis must not fill a queue."""
     modes = [(module, module.training) for module in loss.modules()]
     loss.eval()
     try:

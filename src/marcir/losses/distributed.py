@@ -13,7 +13,7 @@ from marcir.losses.inputs import Comparison
 
 
 class DistributedLoss(MultiLabelLoss):
-    """The loss of all processes' batches joined, as if one process had computed it.
+    """The loss of the joined batch of all processes, equal to that of one process.
 
     Each process takes its own rows as anchors and everybody's rows as comparisons. The value is the same on
     all of them. Gradients are scaled so that their *mean* over processes, which
@@ -54,7 +54,7 @@ class DistributedLoss(MultiLabelLoss):
         return sums + dist.get_world_size() * (total - total.detach()), counts
 
     def reduce(self, total: Tensor, count: Tensor) -> Tensor:
-        """As the loss itself does."""
+        """Delegates to the wrapped loss."""
         return self.loss.reduce(total, count)
 
     def valid_anchors(self, comparison: Comparison) -> Tensor:
@@ -89,7 +89,7 @@ def gathered_sizes(rows: Tensor) -> list[int]:
 
 
 def _gather(rows: Tensor, sizes: list[int]) -> Tensor:
-    """The rows of all processes, in order; padded on the way, because collectives need equal shapes."""
+    """Gather the rows of all processes in order; padded, because collectives need equal shapes."""
     padded = rows.new_zeros(max(sizes), rows.shape[1])
     padded[: len(rows)] = rows
     parts = [torch.empty_like(padded) for _ in sizes]
@@ -98,7 +98,7 @@ def _gather(rows: Tensor, sizes: list[int]) -> Tensor:
 
 
 class _Gather(torch.autograd.Function):
-    """`_gather` whose gradient is the sum of what all processes send back to these rows."""
+    """`_gather` whose gradient is the sum of the gradients of all processes for these rows."""
 
     @staticmethod
     def forward(ctx: Any, rows: Tensor, sizes: list[int]) -> Tensor:

@@ -1,4 +1,4 @@
-"""Training frequencies as a part of a loss: saved with it, moved with it, derived again on loading."""
+"""Training frequencies as a module of a loss, saved and moved with it."""
 
 from typing import Literal
 
@@ -67,7 +67,7 @@ class TrainingFrequencies(ResizableBuffers):
         return counts / self.statistics.num_images if self.frequency == "relative" else counts
 
     def check_saved(self, name: str, saved: Tensor) -> None:
-        """Rows of another label count belong to another archive."""
+        """Refuse rows with another number of labels: they belong to another archive."""
         if name == "rows" and saved.shape[1:] != self.rows.shape[1:]:
             raise LabelError(
                 f"the saved label statistics are of {saved.shape[-1]} labels, this loss is of "

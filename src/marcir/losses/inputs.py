@@ -38,10 +38,10 @@ def prepare(
     y_other: Tensor | None,
     self_index: Tensor | None,
 ) -> Comparison:
-    """Check the input of a loss, flatten views, and bring embeddings to unit length in float32.
+    """Validate the input of a loss, flatten views, and normalise embeddings in float32.
 
     Raises:
-        BatchError: Says what was found and what to do.
+        BatchError: For invalid shapes, dtypes or values.
     """
     z, y = _rows(z, y, "embeddings", "labels")
     if z_other is None and y_other is None:
@@ -79,7 +79,7 @@ def unit_length(z: Tensor) -> Tensor:
 
 
 class _UnitLength(torch.autograd.Function):
-    """Both directions written out: half the passes of the composed form, which second derivatives take."""
+    """Normalisation with a closed-form gradient; second derivatives use the composed form."""
 
     @staticmethod
     def forward(ctx: Any, z: Tensor) -> Tensor:
@@ -122,7 +122,7 @@ def _rows(z: Tensor, y: Tensor, z_name: str, y_name: str) -> tuple[Tensor, Tenso
     if y.ndim != 2:
         raise BatchError(
             f"{y_name}: expected multi-hot labels (N, L), found {tuple(y.shape)}. "
-            "For one class an image use torch.nn.functional.one_hot."
+            "For one class per image use torch.nn.functional.one_hot."
         )
     if len(z) != len(y):
         raise BatchError(
@@ -140,7 +140,7 @@ def _rows(z: Tensor, y: Tensor, z_name: str, y_name: str) -> tuple[Tensor, Tenso
 
 
 def _check_values(z: Tensor, y: Tensor, z_name: str, y_name: str) -> None:
-    # One sum is finite only if all its terms are (the long way round for sums that overflow).
+    # One sum is finite only if all its terms are; sums that overflow are checked term by term.
     if not torch.isfinite(z.detach().sum()) and not (finite := torch.isfinite(z)).all():
         bad = (~finite).any(1).nonzero().flatten()
         raise BatchError(

@@ -1,4 +1,4 @@
-"""LBase: every pair pulled by its Jaccard overlap."""
+"""LBase: Jaccard overlaps as soft targets of all pairs."""
 
 from marcir.losses.pair_loss import OneTemperatureLoss
 from marcir.losses.pairs import LabelSets, Pairs, anchor_mean

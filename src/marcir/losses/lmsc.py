@@ -26,7 +26,7 @@ class LMscLoss(PrototypeLoss):
         embedding_dim: Length of an embedding, D.
         num_labels: Number of labels, L.
         tau: Temperature.
-        beta: Weight of the samples beside the prototypes in the denominator.
+        beta: Weight of the samples relative to the prototypes in the denominator.
         queue_size: Past embeddings that serve as samples too, 0 for none; filled in training mode, after
             the loss is taken.
         generator: Draws the first prototypes.

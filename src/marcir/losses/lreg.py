@@ -47,7 +47,7 @@ class LWithoutRegLoss(PrototypeLoss):
         return loss.sum()[None], (w > 0).any(1).sum()[None]
 
     def regularisation(self, w: Tensor, log_p: Tensor, logits: Tensor) -> Tensor | float:
-        """What is taken off the loss of each anchor. (B,)"""
+        """The regularisation that is subtracted from the loss of each anchor. (B,)"""
         return 0.0
 
     def weights(self, y: Tensor, y_other: Tensor, is_own: Tensor) -> Tensor:

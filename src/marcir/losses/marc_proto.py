@@ -1,4 +1,4 @@
-"""Prototype MARC, ours: calibrated pairs of images and prototypes, targets that know rare labels."""
+"""Prototype MARC, ours: calibrated pairs of images and prototypes, targets weighted by rarity."""
 
 import math
 
@@ -18,7 +18,7 @@ _MOST_RARITY = 100.0
 
 
 class PrototypeMARCLoss(PrototypeLoss):
-    """Prototype MARC: calibrated MARC over batch and prototypes, beside a cross-entropy over prototypes.
+    """Prototype MARC: calibrated MARC over batch and prototypes, plus a cross-entropy over prototypes.
 
     L = (1 - lam) L_pair + lam L_proto
     L_pair = calibrated MARC over V = batch + prototypes (prototype k: label set {k}, an anchor too):
@@ -41,7 +41,7 @@ class PrototypeMARCLoss(PrototypeLoss):
         tau_proto: Temperature of L_proto.
         rarity: How far the targets of L_proto lean towards an image's rare labels; 0: not at all; below 0:
             towards its frequent ones.
-        beta: Weight of an image beside a prototype in the softmax of L_pair.
+        beta: Weight of an image relative to a prototype in the softmax of L_pair.
         prototype_anchors: Whether prototypes are anchors of L_pair, too.
         chunk_size: Anchors at a time, see `PairLoss`.
         generator: Draws the first prototypes.

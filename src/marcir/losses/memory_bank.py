@@ -1,4 +1,4 @@
-"""Embeddings of past batches, first in, first out."""
+"""A first-in, first-out queue of embeddings of past batches."""
 
 import torch
 from torch import Tensor
@@ -26,7 +26,7 @@ class EmbeddingQueue(ResizableBuffers):
         self.register_buffer("y", torch.empty(0, 0, device="cpu"))
 
     def append_to(self, z: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-        """Rows, then the queue's rows. (A, D), (A, L) -> (A + Q, D), (A + Q, L)"""
+        """Concatenate rows and the queue. (A, D), (A, L) -> (A + Q, D), (A + Q, L)"""
         if not self.size or not len(self.z):
             return z, y
         if self.z.shape[1] != z.shape[1] or self.y.shape[1] != y.shape[1]:
@@ -39,7 +39,7 @@ class EmbeddingQueue(ResizableBuffers):
 
     @torch.no_grad()
     def add(self, z: Tensor, y: Tensor) -> None:
-        """Put rows at the end of the queue and drop the oldest."""
+        """Append rows and drop the oldest."""
         if not self.size:
             return
         old_z = self.z.to(z) if len(self.z) else z[:0]

@@ -11,7 +11,7 @@ from marcir.losses.base import MultiLabelLoss
 from marcir.losses.inputs import Comparison
 
 Norm = Literal["batch", "label"]
-# Elements of one (queries, A, A) block; more blocks are computed again on the way back instead of kept.
+# Elements of one (queries, A, A) block; more blocks are recomputed in the backward pass.
 _ELEMENTS = 1 << 24
 
 

@@ -1,4 +1,4 @@
-"""Losses that are one weighted log-softmax over pairs: `pairs` says the weights, this does the rest."""
+"""Base class of losses that are one weighted log-softmax over pairs, with the weights from `pairs`."""
 
 from abc import abstractmethod
 from collections.abc import Iterator
@@ -13,10 +13,10 @@ from marcir.losses.contrast import KEPT_ELEMENTS, PairTable, contrast
 from marcir.losses.inputs import Comparison
 from marcir.losses.pairs import LabelSets, Pairs
 
-# Pairs of one block where it is not the cache that sets it: enough to be worth a launch on a GPU.
+# Pairs per block on a GPU: enough to be worth a kernel launch.
 _BLOCK_ELEMENTS_ELSEWHERE = 1 << 25
 _FEWEST_ROWS = 64
-# Below this 1/T is as good as infinite.
+# Below this 1/T is practically infinite.
 LEAST_T = 1e-6
 # Elements of the weights of label sets before they are expanded to rows.
 _TABLE_ELEMENTS = 1 << 20
@@ -39,11 +39,11 @@ class PairLoss(MultiLabelLoss):
         """Weights, temperatures and counts of label-set pairs."""
 
     def weights(self, sets: LabelSets) -> Tensor | float:
-        """w_ip of positive pairs beside their share of a mean: 1 unless a loss weighs pairs. (U, V)"""
+        """w_ip of positive pairs, without their share of a mean: 1 unless a loss weights pairs. (U, V)"""
         return 1.0
 
     def influence(self, sets: LabelSets) -> Tensor:
-        """gamma_ip = w_ip / T_ip of positive pairs, 0 elsewhere: how strongly a pair pulls. (U, V)"""
+        """gamma_ip = w_ip / T_ip of positive pairs, 0 elsewhere: the influence of a pair. (U, V)"""
         pairs = self.pairs(sets)
         gamma = torch.as_tensor(self.weights(sets) / pairs.T, dtype=sets.y.dtype, device=sets.y.device)
         return torch.where(pairs.W > 0, gamma, 0)
@@ -133,7 +133,7 @@ class Tables:
             own=torch.where(own >= 0, self.others.index[own], -1),
         )
         pairs = self.loss.pairs(sets)
-        # A set that only the anchor has is nobody's partner: its weight must not have to cancel later.
+        # A set that only the anchor has is no partner: its weight must not rely on cancellation later.
         W = pairs.W.masked_fill(sets.multiplicity == 0, 0)
         T = pairs.T.clamp_min(LEAST_T) if isinstance(pairs.T, Tensor) else max(pairs.T, LEAST_T)
         anchors = self.anchors.sizes[kinds].to(pairs.W.dtype)

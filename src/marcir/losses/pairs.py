@@ -30,13 +30,13 @@ class LabelSets:
     own: Tensor
 
     @classmethod
-    def of_rows(cls, y: Tensor, y_other: Tensor, own: Tensor) -> "LabelSets":
-        """Every row as a set of its own: plain (B, A) matrices, for looking at a batch."""
+    def from_rows(cls, y: Tensor, y_other: Tensor, own: Tensor) -> "LabelSets":
+        """Treat every row as its own set: plain (B, A) matrices, for diagnosis."""
         return cls(y, y_other, y_other.new_ones(len(y_other)), own)
 
     @cached_property
     def multiplicity(self) -> Tensor:
-        """How many comparisons of each set an anchor has, its own row left out. (U, V)"""
+        """Number of comparisons of each set, without the anchor's own row. (U, V)"""
         m = self.sizes.to(self.y.dtype).expand(len(self.y), -1).clone()
         has_own = (self.own >= 0).to(m.dtype)[:, None]
         return m.scatter_add_(1, self.own.clamp_min(0)[:, None], -has_own)
@@ -78,7 +78,7 @@ class LabelSets:
 
 @dataclass(frozen=True, eq=False)
 class Pairs:
-    """What a loss wants of every pair of label sets.
+    """Weights and temperatures of every pair of label sets.
 
     Attributes:
         W: Pair weights. (U, V)

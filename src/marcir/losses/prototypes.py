@@ -50,7 +50,7 @@ class PrototypeLoss(MultiLabelLoss):
         place = len(comparison.z_other) + torch.arange(len(c), device=z.device)
         rank, processes = comparison.process
         if processes == 1 and z is comparison.z_other and y is comparison.y_other:
-            # A batch compared with itself stays one: losses over pairs are faster then.
+            # A batch compared with itself shares its tensors, which is faster for losses over pairs.
             return Comparison(z_other, y_other, z_other, y_other, torch.cat([comparison.own, place]))
         counted = slice(rank, None, processes)
         return Comparison(

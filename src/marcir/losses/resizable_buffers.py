@@ -19,6 +19,6 @@ class ResizableBuffers(nn.Module):
             saved = state_dict.get(prefix + name)
             if saved is not None:
                 self.check_saved(name, saved)
-                # A new tensor even for equal sizes: what was derived from the old one is out of date.
+                # A new tensor even for equal sizes: values derived from the old one are stale.
                 setattr(self, name, torch.empty_like(saved, device=buffer.device))
         super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)

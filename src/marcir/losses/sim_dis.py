@@ -41,7 +41,7 @@ class SimDisLoss(PairLoss):
         return Pairs(P, self.tau, has_positives(P, sets), constant)
 
     def weights(self, sets: LabelSets) -> Tensor | float:
-        """g_ip where it stands outside the logarithm. (U, V)"""
+        """g_ip as a factor outside the logarithm. (U, V)"""
         if self.placement == "inside":
             return super().weights(sets)
         return similarity_dissimilarity(sets)

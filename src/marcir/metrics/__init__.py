@@ -1,4 +1,4 @@
-"""Retrieval quality: pure functions on ranked relevance, and the columns built of them."""
+"""Retrieval metrics: pure functions of ranked relevance, and scores made of them."""
 
 from marcir.metrics.functional import (
     average_precision,

@@ -1,30 +1,29 @@
-"""Columns and label scores of judged rankings, gathered block by block."""
+"""Accumulate metrics and label scores over ranked blocks."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from marcir.metrics.functional import average_precision
 from marcir.metrics.ranking import RankedBlock
-from marcir.metrics.relevance import Judge, Judged
+from marcir.metrics.relevance import GroundTruth, RankedRelevance
+from marcir.metrics.retrieval_metrics import Metric
 
-Column = Callable[[Judged], Tensor]
-Observer = Callable[[Judged], None]
+Observer = Callable[[RankedRelevance], None]
 
 
-class ColumnValues:
-    """Fills one value per query into every column."""
+class MetricValues:
+    """Collects one value per query and metric."""
 
-    def __init__(self, columns: Mapping[str, Column], queries: int) -> None:
-        self.columns = columns
-        self.per_query = {name: np.full(queries, np.nan) for name in columns}
+    def __init__(self, metrics: Mapping[str, Metric], queries: int) -> None:
+        self.metrics = metrics
+        self.per_query = {name: np.full(queries, np.nan) for name in metrics}
 
-    def __call__(self, ranking: Judged) -> None:
-        """Take in a block."""
-        for name, column in self.columns.items():
-            self.per_query[name][ranking.block.rows] = column(ranking).numpy()
+    def __call__(self, ranking: RankedRelevance) -> None:
+        """Add a block."""
+        for name, metric in self.metrics.items():
+            self.per_query[name][ranking.block.rows] = metric(ranking).numpy()
 
 
 class LabelPrecision:
@@ -34,12 +33,12 @@ class LabelPrecision:
         self._sums = torch.zeros(num_labels, dtype=torch.float64)
         self._queries = torch.zeros(num_labels, dtype=torch.int64)
 
-    def __call__(self, ranking: Judged) -> None:
-        """Take in a block."""
-        y, order = ranking.by.y[ranking.block.rows], ranking.block.order
+    def __call__(self, ranking: RankedRelevance) -> None:
+        """Add a block."""
+        y, order = ranking.truth.y[ranking.block.rows], ranking.block.order
         for label in y.any(0).nonzero()[:, 0].tolist():
             rows = y[:, label].nonzero()[:, 0]
-            relevant = ranking.by.y_gallery[:, label][order[rows]]  # (Q', N)
+            relevant = ranking.truth.y_gallery[:, label][order[rows]]  # (Q', N)
             values = average_precision(relevant)
             self._sums[label] += values.nansum()
             self._queries[label] += (~values.isnan()).sum()
@@ -50,9 +49,9 @@ class LabelPrecision:
         return means
 
 
-def observe(judge: Judge, blocks: Iterable[RankedBlock], observers: Sequence[Observer]) -> None:
-    """Show every block, judged, to all observers: the gallery is ranked once for all of them."""
+def observe(truth: GroundTruth, blocks: Iterable[RankedBlock], observers: Sequence[Observer]) -> None:
+    """Pass the relevance of every block to all observers, so that the gallery is ranked once."""
     for block in blocks:
-        ranking = judge.judge(block)
+        ranking = truth.relevance(block)
         for observer in observers:
             observer(ranking)

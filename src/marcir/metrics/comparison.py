@@ -1,4 +1,4 @@
-"""Are two models different? Resampled and randomised over queries."""
+"""Compare two models query by query: bootstrap interval and paired randomisation test."""
 
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ class ColumnComparison:
         difference: Second minus first.
         interval: 95 % bootstrap interval of the difference.
         p: Two-sided p of the paired randomisation test: how often a difference at least as large appears
-            when the two values of every query change places by the toss of a coin; nan without queries.
+            when the two values of every query are swapped at random; nan without queries.
         queries: Number of queries.
     """
 
@@ -49,7 +49,7 @@ class ColumnComparison:
 
 
 def bootstrap_intervals(scores: Scores, seed: int = 0) -> dict[str, Interval]:
-    """95 % intervals of every column: queries are drawn again, with the gallery as it is."""
+    """95 % bootstrap intervals of every column: queries are resampled, the gallery is fixed."""
     known = {name: values[~np.isnan(values)] for name, values in scores.per_query.items()}
     return {name: _bootstrap(values, np.ones(len(values), np.int64), seed) for name, values in known.items()}
 
@@ -63,8 +63,8 @@ def compare_scores(
         first: A model's scores.
         second: Another's, on the same queries.
         seed: Of the resampling.
-        groups: A key for each query of the first; queries with equal keys are drawn together and change
-            places together, because they do not say independent things. None: every query for itself.
+        groups: A key for each query of the first; queries with equal keys are resampled and swapped
+            together, because they are not independent. None: every query is its own group.
 
     Raises:
         DataError: Where they were not scored on the same queries, gallery and definitions.
@@ -83,13 +83,13 @@ def compare_scores(
 
 
 def _numbered(keys: Sequence[Hashable]) -> np.ndarray:
-    """The number of each key, counted from 0 in the order in which they are met. (Q,)"""
+    """Number the distinct keys from 0 in order of appearance. (Q,)"""
     numbers: dict[Hashable, int] = {}
     return np.array([numbers.setdefault(key, len(numbers)) for key in keys], dtype=np.int64)
 
 
 def _matched(first: tuple[str, ...], second: tuple[str, ...]) -> np.ndarray:
-    """Where each query of the first stands in the second. (Q,)"""
+    """Position of each query of the first in the second. (Q,)"""
     where = {image: position for position, image in enumerate(second)}
     for ids, others, which in ((first, where.keys(), "first"), (second, set(first), "second")):
         only = next((image for image in ids if image not in others), None)
@@ -122,7 +122,7 @@ def _by_group(values: np.ndarray, members: np.ndarray) -> tuple[np.ndarray, np.n
 
 
 def _bootstrap(sums: np.ndarray, counts: np.ndarray, seed: int) -> Interval:
-    """Of the mean of all values, with whole groups drawn again."""
+    """Interval of the mean of all values; whole groups are resampled."""
     if not len(sums):
         return Interval(float("nan"), float("nan"))
     means = []
@@ -134,7 +134,7 @@ def _bootstrap(sums: np.ndarray, counts: np.ndarray, seed: int) -> Interval:
 
 
 def _randomisation_p(sums: np.ndarray, seed: int) -> float:
-    """How often the sum is as far from 0 when whole groups of differences change their sign."""
+    """How often the sum is as far from 0 when the signs of whole groups are flipped at random."""
     if not len(sums):
         return float("nan")
     reached = 0
@@ -146,7 +146,7 @@ def _randomisation_p(sums: np.ndarray, seed: int) -> float:
 
 
 def _draws(groups: int, seed: int) -> Iterator[tuple[np.random.Generator, int]]:
-    """How many resamples to draw at a time, with memory bounded."""
+    """The generator and the number of resamples of each chunk; chunks bound memory."""
     rng = np.random.default_rng(check_seed(seed))
     step = max(1, _DRAWN // groups)
     for start in range(0, RESAMPLES, step):

@@ -1,4 +1,4 @@
-"""What the figures show of a ranking beyond its scores."""
+"""Precision, overlap and similarity curves of a ranking, for figures."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from marcir.metrics.relevance import Judged
+from marcir.metrics.relevance import RankedRelevance
 
 TENTHS = tuple(range(1, 11))  # thresholds of J
 HITS = 10  # whose precision is shown by threshold
@@ -17,7 +17,7 @@ EDGES = (0.0, *(tenth / 10 for tenth in TENTHS))
 
 @dataclass(frozen=True, eq=False)
 class Curves:
-    """Curves of one model over all its queries that have labels, beside chance and the order by J itself.
+    """Curves of one model, of chance and of the order by J, over all queries that have labels.
 
     Attributes:
         precision: Of the first 10 hits, the share with J >= 0.1, 0.2 ... 1. (10,)
@@ -50,7 +50,7 @@ class Curves:
 
 
 class CurveSums:
-    """Sums the curves up, block by block."""
+    """Accumulates the curves block by block."""
 
     def __init__(self) -> None:
         self._queries = 0
@@ -58,14 +58,14 @@ class CurveSums:
         self._overlaps: list[Tensor | float] = [0.0, 0.0, 0.0]
         self._moments = torch.zeros(3, len(EDGES), dtype=torch.float64)  # pairs, sum, sum of squares
 
-    def __call__(self, ranking: Judged) -> None:
-        """Take in a block; queries without labels have nothing to find and are passed over."""
+    def __call__(self, ranking: RankedRelevance) -> None:
+        """Add a block; queries without labels are skipped."""
         rows, order = ranking.block.rows, ranking.block.order  # without the query itself
-        labelled = ranking.by.y[rows].any(1)
+        labelled = ranking.truth.y[rows].any(1)
         tenths = ranking.tenths.gather(1, order)[labelled]  # (Q, N)
-        best = ranking.by.best_overlap(rows)[labelled]
+        best = ranking.truth.best_overlap(rows)[labelled]
         self._queries += len(best)
-        # 1e-9: a quotient of small whole numbers that equals a tenth must not fall below it.
+        # 1e-9: a quotient that equals a tenth must not be rounded down below it.
         best_tenths = (10 * best + 1e-9).long()
         for line, of in enumerate((tenths[:, :HITS], best_tenths[:, :HITS], tenths)):
             self._hits[line] += _reached(of)
@@ -74,7 +74,7 @@ class CurveSums:
             self._overlaps[line] += overlap.sum(0)
         self._add_pairs(ranking)
 
-    def _add_pairs(self, ranking: Judged) -> None:
+    def _add_pairs(self, ranking: RankedRelevance) -> None:
         order = ranking.block.order
         bins = ranking.bins.gather(1, order).flatten().long()
         cosine = ranking.block.similarity.gather(1, order).flatten()

@@ -53,7 +53,7 @@ def exponential_gain(grades: Tensor) -> Tensor:
     >>> exponential_gain(torch.tensor([[0, 1, 3]]))
     tensor([[0., 1., 7.]], dtype=torch.float64)
     """
-    # numpy's powers do not depend on where in the array a value stands; torch's differ in the last bit.
+    # numpy's powers do not depend on the position in the array; torch's differ in the last bit.
     return torch.from_numpy(np.exp2(grades.detach().double().numpy()) - 1)
 
 
@@ -109,7 +109,7 @@ def weighted_average_precision(overlap: Tensor, phi: Tensor | None = None) -> Te
 
 
 def row_sums(values: Tensor) -> Tensor:
-    """Sum of every row, to the last bit the same however many rows there are: numpy's order is fixed. (Q,)
+    """Sum every row, to the last bit independent of the number of rows: numpy's order is fixed. (Q,)
 
     >>> row_sums(torch.tensor([[0.25, 0.5]]))
     tensor([0.7500])

@@ -9,10 +9,10 @@ from torch import Tensor
 
 from marcir.errors import BatchError
 
-# A block holds so many query-gallery pairs; it stays in the processor's cache, and memory stays bounded.
+# Query-gallery pairs of a block: it fits the cache of a CPU, and memory stays bounded.
 PAIRS = 2**18
-# Cosines are whole multiples of 2^-34 (6e-11): what differs by rounding alone is a tie. The low bits of a
-# 64-bit key are the gallery position, so that one sort of whole numbers is stable and gives the order.
+# Cosines are rounded to multiples of 2^-34 (6e-11), so that rounding errors are ties. The low bits of a
+# 64-bit key are the gallery position, so that one sort of integers is stable and gives the order.
 GRID = 2**34
 POSITION = 2**28
 
@@ -21,7 +21,7 @@ Similarities = Callable[[slice], Tensor]
 
 @dataclass(frozen=True, eq=False)
 class RankedBlock:
-    """Some queries and their ranked gallery.
+    """A block of queries and their ranked gallery.
 
     Attributes:
         rows: Positions of the queries.
@@ -35,10 +35,10 @@ class RankedBlock:
 
 
 def unit_vectors(embeddings: Tensor | np.ndarray, where: str) -> Tensor:
-    """Embeddings at unit length, float64, on the CPU. (N, D)
+    """Validate and normalise embeddings: unit length, float64, on the CPU. (N, D)
 
     Raises:
-        BatchError: Where they are no matrix, or a row has no direction.
+        BatchError: For anything but a matrix of finite values, and for a row of zeros.
     """
     try:
         if not isinstance(embeddings, Tensor):
@@ -71,11 +71,11 @@ def ranked_blocks(
     """Rank the gallery for all queries, block by block; equal similarities keep gallery order.
 
     Args:
-        similarities: Gives the similarities of some queries to the whole gallery, in -1..1. (Q, N)
+        similarities: Returns the similarities of some queries to the whole gallery, in -1..1. (Q, N)
         queries: Number of queries.
         gallery: Number of gallery images.
-        left_out: For each query the gallery position that is not to be ranked: the query itself. (Q,)
-        pairs: Pairs held at a time; by default what the processor's cache holds.
+        left_out: Gallery position of each query itself, which is not ranked. (Q,)
+        pairs: Pairs per block; `PAIRS` by default.
     """
     step = max(1, (pairs or PAIRS) // gallery)
     for start in range(0, queries, step):
@@ -89,7 +89,7 @@ def rank(similarity: Tensor, left_out: Tensor | None = None) -> Tensor:
 
     Args:
         similarity: In -1..1. (Q, N)
-        left_out: For each query the gallery position that is not to be ranked: the query itself. (Q,)
+        left_out: Gallery position of each query itself, which is not ranked. (Q,)
 
     >>> rank(torch.tensor([[0.5, 0.9, 0.5]]))
     tensor([[1, 0, 2]])

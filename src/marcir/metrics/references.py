@@ -1,4 +1,4 @@
-"""What a ranking is measured against: chance below, the labels themselves above."""
+"""Reference scores: random rankings (chance) and rankings by the labels themselves (oracle)."""
 
 from collections.abc import Mapping
 
@@ -6,11 +6,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from marcir.checks import check_seed
 from marcir.labels.overlap import jaccard, shared_labels
 from marcir.labels.sets import distinct_sets
-from marcir.metrics.accumulators import Column, ColumnValues, observe
-from marcir.metrics.ranking import ranked_blocks
-from marcir.metrics.relevance import Judge
+from marcir.metrics.accumulators import MetricValues, observe
+from marcir.metrics.ranking import Similarities, ranked_blocks
+from marcir.metrics.relevance import GroundTruth
+from marcir.metrics.retrieval_metrics import METRICS
 from marcir.metrics.scores import Scores
 from marcir.metrics.variants import Variants
 from marcir.progress import track
@@ -18,42 +20,89 @@ from marcir.progress import track
 RANKINGS = 10
 MANY_QUERIES = 5000  # above which chance is estimated from SAMPLED of them
 SAMPLED = 1000
-GRADED_BY_SHARED = "nDCG(sim)@100"  # the column whose best order is by r, not by J
+GRADED_BY_SHARED = "nDCG(sim)@100"  # the metric whose best order is by r, not by J
 
 
-def chance(
-    y: Tensor,
-    y_gallery: Tensor,
-    leave_one_out: bool,
-    columns: Mapping[str, Column],
-    variants: Variants,
-    ids: tuple[str, ...],
-    seed: int,
+def chance_scores(
+    labels: Tensor | np.ndarray,
+    *,
+    gallery_labels: Tensor | np.ndarray | None = None,
+    variants: Mapping[str, str] | Variants | None = None,
+    seed: int = 0,
 ) -> Scores:
-    """Mean of 10 random rankings of the gallery, with the standard error of each mean.
+    """Score random rankings: the mean of 10, with its standard error.
 
-    Above 5,000 queries 1,000 of them are sampled.
+    Above 5,000 queries it comes from 1,000 sampled ones.
+
+    >>> scores = chance_scores(torch.eye(4).repeat(25, 1))
+    >>> 0.2 < scores["mAP(sim)@5000"] < 0.35
+    True
     """
-    generator = torch.Generator().manual_seed(seed)
-    queries = torch.arange(len(y))
-    if len(y) > MANY_QUERIES:
-        queries = torch.randperm(len(y), generator=generator)[:SAMPLED].sort().values
-    judge = Judge(y[queries], y_gallery, leave_one_out, variants)
+    truth = GroundTruth.from_labels(labels, gallery_labels, Variants.from_mapping(variants))
+    generator = torch.Generator().manual_seed(check_seed(seed))
+    total, images = len(truth.y), len(truth.y_gallery)
+    queries = torch.arange(total)
+    if total > MANY_QUERIES:
+        queries = torch.randperm(total, generator=generator)[:SAMPLED].sort().values
+    sampled = GroundTruth(truth.y[queries], truth.y_gallery, truth.leave_one_out, truth.variants)
 
     def at_random(rows: slice) -> Tensor:
-        return torch.rand(rows.stop - rows.start, len(y_gallery), generator=generator, dtype=torch.float64)
+        return torch.rand(rows.stop - rows.start, images, generator=generator, dtype=torch.float64)
 
-    runs = []
-    for _ in track(range(RANKINGS), RANKINGS, "chance"):
-        values = ColumnValues(columns, len(queries))
-        left_out = queries if leave_one_out else None
-        observe(judge, ranked_blocks(at_random, len(queries), len(y_gallery), left_out), [values])
-        runs.append(values.per_query)
-    means = {name: np.mean([run[name] for run in runs], axis=0) for name in columns}
-    errors = {name: _standard_error(np.array([run[name] for run in runs]), len(y)) for name in columns}
-    gallery = len(y_gallery) - leave_one_out
-    named = tuple(ids[query] for query in queries.tolist())
-    return Scores(means, named, gallery, None, variants.named(), errors)
+    runs = [
+        _per_query(sampled, at_random, queries, list(METRICS))
+        for _ in track(range(RANKINGS), RANKINGS, "chance")
+    ]
+    values = {name: np.array([run[name] for run in runs]) for name in METRICS}  # (rankings, queries)
+    return Scores(
+        {name: np.mean(each, axis=0) for name, each in values.items()},
+        tuple(map(str, queries.tolist())),
+        truth.gallery,
+        variants=truth.variants.non_default(),
+        standard_error={name: _standard_error(each, total) for name, each in values.items()},
+    )
+
+
+def oracle_scores(
+    labels: Tensor | np.ndarray,
+    *,
+    gallery_labels: Tensor | np.ndarray | None = None,
+    variants: Mapping[str, str] | Variants | None = None,
+) -> Scores:
+    """Score the ranking by J, and for nDCG(sim) by r: the ceiling of the first six metrics.
+
+    For wAP it is only the value of the J-order, which can be beaten where the gallery is larger than K.
+
+    >>> oracle_scores(torch.eye(4).repeat(2, 1))["mAP@J0.8"]
+    1.0
+    """
+    truth = GroundTruth.from_labels(labels, gallery_labels, Variants.from_mapping(variants))
+    sets = distinct_sets(truth.y)  # queries with equal label sets have equal values
+    y_gallery = truth.y_gallery
+    distinct = GroundTruth(truth.y[sets.first], y_gallery, truth.leave_one_out, truth.variants)
+
+    def by_overlap(rows: slice) -> Tensor:
+        return jaccard(distinct.y[rows].double(), y_gallery)
+
+    def by_shared(rows: slice) -> Tensor:
+        return shared_labels(distinct.y[rows].double(), y_gallery) / max(y_gallery.shape[1], 1)
+
+    by_j = [name for name in METRICS if name != GRADED_BY_SHARED]
+    found = _per_query(distinct, by_overlap, sets.first, by_j)
+    found |= _per_query(distinct, by_shared, sets.first, [GRADED_BY_SHARED])
+    per_query = {name: found[name][sets.index.numpy()] for name in METRICS}
+    ids = tuple(map(str, range(len(truth.y))))
+    return Scores(per_query, ids, truth.gallery, variants=truth.variants.non_default())
+
+
+def _per_query(
+    truth: GroundTruth, similarities: Similarities, positions: Tensor, names: list[str]
+) -> dict[str, np.ndarray]:
+    """Values of some metrics; `positions` are those of the queries in a gallery that holds them. (Q,) each"""
+    values = MetricValues({name: METRICS[name] for name in names}, len(truth.y))
+    left_out = positions if truth.leave_one_out else None
+    observe(truth, ranked_blocks(similarities, len(truth.y), len(truth.y_gallery), left_out), [values])
+    return values.per_query
 
 
 def _standard_error(values: np.ndarray, queries: int) -> float:
@@ -63,36 +112,3 @@ def _standard_error(values: np.ndarray, queries: int) -> float:
         return float("nan")
     spread = values.mean(1) if queries <= MANY_QUERIES else values.mean(0)
     return float(spread.std(ddof=1) / np.sqrt(len(spread))) if len(spread) > 1 else float("nan")
-
-
-def oracle(
-    y: Tensor,
-    y_gallery: Tensor,
-    leave_one_out: bool,
-    columns: Mapping[str, Column],
-    variants: Variants,
-    ids: tuple[str, ...],
-) -> Scores:
-    """The gallery ranked by J, and for nDCG(sim) by r: the ceiling of the first six columns.
-
-    For wAP it is only the value of the J-order. Queries with equal label sets have equal values.
-    """
-    sets = distinct_sets(y)
-    judge = Judge(y[sets.first], y_gallery, leave_one_out, variants)
-
-    def by_overlap(rows: slice) -> Tensor:
-        return jaccard(judge.y[rows].double(), y_gallery)
-
-    def by_shared(rows: slice) -> Tensor:
-        return shared_labels(judge.y[rows].double(), y_gallery) / max(y.shape[1], 1)
-
-    per_query = {}
-    by_r = {name: column for name, column in columns.items() if name == GRADED_BY_SHARED}
-    by_j = {name: column for name, column in columns.items() if name not in by_r}
-    for chosen, similarities in ((by_j, by_overlap), (by_r, by_shared)):
-        values = ColumnValues(chosen, len(judge.y))
-        left_out = sets.first if leave_one_out else None
-        observe(judge, ranked_blocks(similarities, len(judge.y), len(y_gallery), left_out), [values])
-        per_query.update({name: value[sets.index.numpy()] for name, value in values.per_query.items()})
-    ordered = {name: per_query[name] for name in columns}
-    return Scores(ordered, ids, len(y_gallery) - leave_one_out, None, variants.named())

@@ -1,18 +1,20 @@
-"""How relevant ranked images are: the labels, joined to the ranking again."""
+"""Relevance of ranked images, computed from the labels of query and image."""
 
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from marcir.errors import BatchError, LabelError
 from marcir.labels.overlap import shared_labels
-from marcir.labels.sets import distinct_sets
+from marcir.labels.sets import distinct_sets, multi_hot
 from marcir.metrics.ranking import PAIRS, RankedBlock
 from marcir.metrics.variants import Variants
 
-GRADED_CUTOFF = 100  # hits that nDCG and wAP look at
-# Of an image's overlap with the query: 1 some shared label, 2 J >= 0.4, 3 J >= 0.6, 4 J >= 0.8.
+GRADED_CUTOFF = 100  # K of nDCG and wAP
+# Levels of overlap with the query: 1 some shared label, 2 J >= 0.4, 3 J >= 0.6, 4 J >= 0.8.
 ANY, EASY, MEDIUM, HARD = 1, 2, 3, 4
 THRESHOLDS = {EASY: 4, MEDIUM: 6, HARD: 8}  # in tenths
 
@@ -20,7 +22,7 @@ THRESHOLDS = {EASY: 4, MEDIUM: 6, HARD: 8}  # in tenths
 def levels(r: Tensor, union: Tensor) -> Tensor:
     """0 for no shared label, else the highest of ANY, EASY, MEDIUM and HARD that is reached; uint8.
 
-    Compared in whole numbers (10 r >= 10 t * union): no rounding moves an image over the line.
+    Compared in whole numbers (10 r >= 10 t * union): rounding cannot move an image across a threshold.
 
     >>> levels(torch.tensor([[0, 1, 2, 3, 4]]), torch.tensor([[5, 5, 5, 5, 5]]))
     tensor([[0, 1, 2, 3, 4]], dtype=torch.uint8)
@@ -32,14 +34,14 @@ def levels(r: Tensor, union: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True, eq=False)
-class Judge:
-    """The labels of queries and gallery, and the best that the gallery allows for each query.
+class GroundTruth:
+    """Labels of queries and gallery, and the best ranking that the gallery allows for each query.
 
     Attributes:
         y: Labels of the queries, bool. (Q, L)
         y_gallery: Labels of the gallery, bool. (N, L)
-        leave_one_out: Queries are the gallery.
-        variants: Which definitions the columns follow.
+        leave_one_out: The queries are the gallery; each is left out of its own ranking.
+        variants: Which definitions the metrics follow.
     """
 
     y: Tensor
@@ -47,23 +49,48 @@ class Judge:
     leave_one_out: bool
     variants: Variants
 
+    @classmethod
+    def from_labels(
+        cls, labels: Tensor | np.ndarray, gallery_labels: Tensor | np.ndarray | None, variants: Variants
+    ) -> "GroundTruth":
+        """Validate multi-hot labels. Without gallery labels, the queries are the gallery.
+
+        Raises:
+            BatchError: Where there are too few images, or queries and gallery have different labels.
+            LabelError: Where labels are not multi-hot.
+        """
+        y = multi_hot(_as_tensor(labels, "labels"), "labels")
+        if gallery_labels is None:
+            if len(y) < 2:
+                raise BatchError(f"labels: {len(y)} images. A query needs at least one other image to find.")
+            return cls(y, y, True, variants)
+        y_gallery = multi_hot(_as_tensor(gallery_labels, "gallery labels"), "gallery labels")
+        if not len(y) or not len(y_gallery):
+            raise BatchError(f"{len(y)} queries and {len(y_gallery)} gallery images. Give at least one each.")
+        if y.shape[1] != y_gallery.shape[1]:
+            raise BatchError(f"queries have {y.shape[1]} labels, the gallery {y_gallery.shape[1]}.")
+        return cls(y, y_gallery, False, variants)
+
+    @property
+    def gallery(self) -> int:
+        """Number of images that a query ranks."""
+        return len(self.y_gallery) - self.leave_one_out
+
     @property
     def cutoff(self) -> int:
-        """K of the graded columns: 100, or the gallery."""
-        return min(GRADED_CUTOFF, len(self.y_gallery) - self.leave_one_out)
+        """K of the graded metrics: 100, or the size of a smaller gallery."""
+        return min(GRADED_CUTOFF, self.gallery)
 
-    def judge(self, block: RankedBlock) -> "Judged":
-        """The labels of a ranked block."""
-        y = self.y[block.rows]
-        r, union = _overlap(y, self.y_gallery)
-        return Judged(self, block, r, union)
+    def relevance(self, block: RankedBlock) -> "RankedRelevance":
+        """The relevance of a ranked block."""
+        return RankedRelevance(self, block, *_overlap(self.y[block.rows], self.y_gallery))
 
     @cached_property
     def _best(self) -> tuple[Tensor, Tensor, Tensor]:
         """Index into, and rows of, the best r and J: once for each distinct label set. (Q,), 2 x (U, K)"""
         sets = distinct_sets(self.y)
         y = self.y[sets.first]
-        # A query's own label set stands in its own gallery, at the very top: it is dropped there.
+        # A query's own label set comes first in its own gallery, where it is dropped.
         own = int(self.leave_one_out)
         step = max(1, PAIRS // len(self.y_gallery))
         best_r, best_j = [], []
@@ -86,35 +113,35 @@ class Judge:
 
 
 @dataclass(frozen=True, eq=False)
-class Judged:
-    """A ranked block with its labels.
+class RankedRelevance:
+    """A ranked block with the relevance of its images.
 
     Attributes:
-        by: Labels and variants of the whole.
+        truth: Labels and variants of all queries.
         block: The ranking.
         r: Shared labels, in gallery order. (Q, N)
         union: Labels that query or image has, in gallery order. (Q, N)
     """
 
-    by: Judge
+    truth: GroundTruth
     block: RankedBlock
     r: Tensor
     union: Tensor
 
     @cached_property
     def level(self) -> Tensor:
-        """How much the hit at each rank overlaps: see `levels`. (Q, N)"""
+        """Level of overlap of the hit at each rank, see `levels`. (Q, N)"""
         return levels(self.r, self.union).gather(1, self.block.order)
 
     @cached_property
     def shared(self) -> Tensor:
         """Shared labels of the first K hits. (Q, K)"""
-        return self.r.gather(1, self.block.order[:, : self.by.cutoff])
+        return self.r.gather(1, self.block.order[:, : self.truth.cutoff])
 
     @cached_property
     def overlap(self) -> Tensor:
         """Jaccard overlap of the first K hits, float64. (Q, K)"""
-        return _jaccard(self.shared, self.union.gather(1, self.block.order[:, : self.by.cutoff]))
+        return _jaccard(self.shared, self.union.gather(1, self.block.order[:, : self.truth.cutoff]))
 
     @property
     def tenths(self) -> Tensor:
@@ -133,8 +160,22 @@ class Judged:
         return (self.level >= ANY).any(1)
 
 
+def _as_tensor(labels: Tensor | np.ndarray, where: str) -> Tensor:
+    if isinstance(labels, Tensor):
+        return labels.detach().cpu()
+    try:
+        array = np.asarray(labels)
+        # A copy in native byte order: the array may be read-only, reversed or from another machine.
+        return torch.from_numpy(array.astype(array.dtype.newbyteorder("="), order="C"))
+    except (TypeError, ValueError) as error:
+        raise LabelError(
+            f"{where}: expected multi-hot labels (N, L) of 0 and 1, found what is no such array. "
+            "Turn names into rows with marcir.LabelVocabulary(names).encode(rows)."
+        ) from error
+
+
 def _overlap(y: Tensor, y_gallery: Tensor) -> tuple[Tensor, Tensor]:
-    """Labels that two images share, and labels that either has; in as few bytes as they need. 2 x (Q, N)"""
+    """Sizes of intersection and union of the label sets, in the smallest dtype that fits. 2 x (Q, N)"""
     dtype = torch.int16 if y.shape[1] < 1600 else torch.int32  # ten times a union must fit
     r = shared_labels(y, y_gallery).to(dtype)
     union: Tensor = y.sum(1, dtype=dtype)[:, None] + y_gallery.sum(1, dtype=dtype) - r

@@ -1,4 +1,4 @@
-"""Scores of a model: seven numbers, and the values of every query behind them."""
+"""Scores of a model: means of the seven metrics, and their values per query."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -12,7 +12,7 @@ from marcir.errors import DataError
 
 @dataclass(frozen=True, eq=False)
 class LabelScores:
-    """How well images of each label find each other.
+    """AP of every label.
 
     Attributes:
         names: The labels.
@@ -40,9 +40,9 @@ class Scores(Mapping[str, float]):
         per_query: Column name to one value per query; nan where the query was left out. (Q,)
         ids: Ids of the queries.
         gallery: Number of gallery images (one less for each query when it is left out of its own gallery).
-        label_scores: Values of every label.
-        variants: Named variants other than the default.
-        standard_error: Of each mean, where it was estimated from a sample.
+        label_scores: AP of every label.
+        variants: Variants other than the default.
+        standard_error: Standard error of each mean, where it was estimated from a sample.
     """
 
     per_query: dict[str, np.ndarray]
@@ -66,7 +66,7 @@ class Scores(Mapping[str, float]):
 
     @property
     def left_out(self) -> dict[str, int]:
-        """How many queries each column leaves out, because nothing in the gallery is relevant to them."""
+        """Number of queries that each column excludes, because no image of the gallery is relevant."""
         return {name: int(np.isnan(values).sum()) for name, values in self.per_query.items()}
 
     @property
@@ -80,7 +80,7 @@ class Scores(Mapping[str, float]):
         return _known(self.label_scores).tail
 
     def as_json(self) -> dict[str, Any]:
-        """What `from_json` reads; numbers keep all their digits, nan is null."""
+        """Plain values for JSON, with all digits, nan as null; `from_json` reads them back."""
         content: dict[str, Any] = {
             "scores": {name: _or_null(value) for name, value in self.items()},
             "left_out": self.left_out,
@@ -89,16 +89,11 @@ class Scores(Mapping[str, float]):
         }
         if self.standard_error is not None:
             content["standard_error"] = {name: _or_null(v) for name, v in self.standard_error.items()}
-        if self.label_scores is not None:
+        if (own := self.label_scores) is not None:
             content["tail"] = _or_null(self.tail)
             content["labels"] = [
                 {"label": name, "count": int(count), "AP": _or_null(value)}
-                for name, count, value in zip(
-                    self.label_scores.names,
-                    self.label_scores.counts,
-                    self.label_scores.precision,
-                    strict=True,
-                )
+                for name, count, value in zip(own.names, own.counts, own.precision, strict=True)
             ]
         content["queries"] = {
             "ids": list(self.ids),
@@ -108,10 +103,10 @@ class Scores(Mapping[str, float]):
 
     @classmethod
     def from_json(cls, content: Any, where: str) -> "Scores":
-        """Scores from what `as_json` gives.
+        """Read the output of `as_json`.
 
         Raises:
-            DataError: Where it is something else.
+            DataError: For any other content.
         """
         try:
             queries = dict(content["queries"])
@@ -150,7 +145,7 @@ def _label_scores(rows: list[dict[str, Any]]) -> LabelScores:
 
 def _known(scores: LabelScores | None) -> LabelScores:
     if scores is None:
-        raise DataError("these scores have no values per label: none were asked for.")
+        raise DataError("these scores have no values per label: they were computed with per_label=False.")
     return scores
 
 

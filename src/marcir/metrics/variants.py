@@ -1,4 +1,4 @@
-"""Named variants of the columns, because published numbers use them."""
+"""Variants of the metrics that published numbers use."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
@@ -14,7 +14,7 @@ AveragePrecision = Literal["sum", "trapezoid"]
 
 @dataclass(frozen=True)
 class Variants:
-    """Which definition a column follows where published ones differ.
+    """Which definition a metric follows where published ones differ.
 
     Attributes:
         ideal: nDCG's ideal is the best that the gallery allows, or the retrieved hits sorted again.
@@ -32,10 +32,10 @@ class Variants:
             check_choice(name, getattr(self, name), get_args(known))
 
     @classmethod
-    def of(cls, chosen: "Mapping[str, str] | Variants | None") -> "Variants":
+    def from_mapping(cls, chosen: "Mapping[str, str] | Variants | None") -> "Variants":
         """The variants that a mapping names; the others keep their defaults.
 
-        >>> Variants.of({"ideal": "retrieved"}).ideal
+        >>> Variants.from_mapping({"ideal": "retrieved"}).ideal
         'retrieved'
         """
         if isinstance(chosen, Variants):
@@ -48,10 +48,10 @@ class Variants:
                 raise ConfigError(f"variants: unknown '{name}'. {did_you_mean(str(name), names)}")
         return cls(**(chosen or {}))  # type: ignore[arg-type]  # values are checked above
 
-    def named(self) -> dict[str, str]:
+    def non_default(self) -> dict[str, str]:
         """The variants that are not the default.
 
-        >>> Variants(wap="threshold").named()
+        >>> Variants(wap="threshold").non_default()
         {'wap': 'threshold'}
         """
         return {name: value for name, value in asdict(self).items() if value != getattr(Variants, name)}

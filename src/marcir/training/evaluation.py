@@ -17,7 +17,8 @@ from marcir.data.labelled_embeddings import align_vocabularies
 from marcir.files import atomic_write
 from marcir.metrics.comparison import Interval, bootstrap_intervals
 from marcir.metrics.curves import Curves, CurveSums
-from marcir.metrics.retrieval_scores import chance_scores, oracle_scores, retrieval_scores
+from marcir.metrics.references import chance_scores, oracle_scores
+from marcir.metrics.retrieval_scores import retrieval_scores
 from marcir.metrics.scores import Scores
 from marcir.text_tables import aligned, markdown, nan_to_none, percent
 

@@ -1,21 +1,20 @@
-"""Tables of ablations: every setting over the seven columns, and what validation chose."""
+"""Tables of ablations: every setting over the seven metrics, and the one selected on validation."""
 
 import math
 from collections.abc import Sequence
 
-from marcir.catalog import METRICS
 from marcir.experiments.report.comparison import TAIL_NOTE, failures, seeds_note
 from marcir.experiments.report.paper import paper_heading, paper_pretraining
-from marcir.experiments.report.runs import CHOSEN_BY, Row, Study, setting_text, value_text
+from marcir.experiments.report.runs import CHOSEN_BY, COLUMNS, Row, Study, setting_text, value_text
 from marcir.experiments.report.table import Cell, Line, Mark, Table, number_cell, score_cell
 from marcir.experiments.studies import STUDIES
 from marcir.text_tables import percent
 
-PRETRAINED = "pretrained"  # the one setting of the paper's whole table on pretraining
+PRETRAINED = "pretrained"  # the setting that the paper has a full table of
 
 
 def study_title(name: str) -> str:
-    """What a study asks, and its name.
+    """The question of a study, and its name.
 
     >>> study_title("views"), study_title("never heard of")
     ('One or two augmented versions in a batch (views)', 'never heard of')
@@ -27,26 +26,22 @@ def study_title(name: str) -> str:
 
 
 def ablation_table(study: Study) -> Table:
-    """One row per setting; the best of each method on the validation images is marked, never on test."""
+    """One row per setting; the best of each method on the validation images is marked."""
     keys = setting_keys(study.rows)
-    columns = ("", *keys, "seeds", f"validation {CHOSEN_BY}", *METRICS, "tail")
+    columns = ("", *keys, "seeds", f"validation {CHOSEN_BY}", *COLUMNS)
     best = [id(row) for row in chosen(study).values()]
     lines = [_line(row, keys, "chosen" if id(row) in best else "") for row in study.done]
     if keys == [PRETRAINED]:
-        lines += [
-            Line(
-                (Cell(loss), Cell(value), Cell("-"), Cell("-"), *cells, Cell("-")),
-                paper_heading(study.dataset),
-            )
-            for loss, value, cells in paper_pretraining(study.dataset)
-        ]
+        heading, none = paper_heading(study.dataset), Cell("-")
+        for loss, value, cells in paper_pretraining(study.dataset):
+            lines.append(Line((Cell(loss), Cell(value), none, none, *cells, none), heading))
     marked = f"chosen: the best validation {CHOSEN_BY} of a method."
     if not any(row.validation.seeds for row in study.done):
         marked = "Nothing was chosen: there are no validation images."
     notes = [
         f"{marked} {TAIL_NOTE} {seeds_note(study)}",
         *_incomplete(study),
-        *sentences(study),
+        *_selections(study),
         *failures(study),
     ]
     title = f"{study_title(study.name)}, {study.dataset_title}, percent"
@@ -54,12 +49,12 @@ def ablation_table(study: Study) -> Table:
 
 
 def setting_keys(rows: Sequence[Row]) -> list[str]:
-    """What a study varies, in the order in which it is first met."""
+    """Settings that vary, in order of appearance."""
     return list(dict.fromkeys(key for row in rows for key in row.setting))
 
 
 def chosen(study: Study) -> dict[str, Row]:
-    """By method with more than one setting, the row with the best validation score; the first of equals."""
+    """For each method with several settings, the row with the best validation score; the first of ties."""
     found: dict[str, Row] = {}
     for method in dict.fromkeys(row.method for row in study.done):
         rows = [row for row in study.done if row.method == method and row.validation.seeds]
@@ -68,27 +63,27 @@ def chosen(study: Study) -> dict[str, Row]:
     return found
 
 
-def sentences(study: Study) -> list[str]:
-    """What was chosen, and what it is worth on the test images, each beside the best and the worst."""
-    said = []
+def _selections(study: Study) -> list[str]:
+    """The selected setting of each method: its validation and test scores, with the range of all."""
+    sentences = []
     for method, row in chosen(study).items():
         own = [each for each in study.done if each.method == method]
-        on_validation = _beside([each.validation.mean for each in own], row.validation.mean)
-        on_test = _beside([each.column(CHOSEN_BY).mean for each in own], row.column(CHOSEN_BY).mean)
-        said.append(
+        on_validation = _with_range(row.validation.mean, [each.validation.mean for each in own])
+        on_test = _with_range(row.column(CHOSEN_BY).mean, [each.column(CHOSEN_BY).mean for each in own])
+        sentences.append(
             f"{row.name}: validation chose {setting_text(row.setting)} with {CHOSEN_BY} {on_validation}; "
             f"it has {on_test} on the test images."
         )
-    return said
+    return sentences
 
 
-def _beside(all_of_them: Sequence[float], value: float) -> str:
-    known = [each for each in all_of_them if not math.isnan(each)]
+def _with_range(value: float, values: Sequence[float]) -> str:
+    known = [each for each in values if not math.isnan(each)]
     return f"{percent(value)} (all settings: {percent(min(known))} to {percent(max(known))})"
 
 
 def _incomplete(study: Study) -> list[str]:
-    """A word where a study of ours has not all of its settings yet."""
+    """A note where a study does not have all of its settings yet."""
     whole = len(list(STUDIES[study.name].variants())) if study.name in STUDIES else 0
     return [f"{len(study.done)} of the {whole} settings of this study."] if len(study.done) < whole else []
 
@@ -96,7 +91,7 @@ def _incomplete(study: Study) -> list[str]:
 def _line(row: Row, keys: Sequence[str], mark: Mark) -> Line:
     validation = score_cell(row.validation, mark)
     settings = [_setting_cell(row.setting[key]) if key in row.setting else Cell("-") for key in keys]
-    scores = [*(score_cell(row.column(name)) for name in METRICS), score_cell(row.tail)]
+    scores = [score_cell(row.column(name)) for name in COLUMNS]
     return Line((Cell(row.name), *settings, number_cell(len(row.runs), digits=0), validation, *scores))
 
 

@@ -1,31 +1,32 @@
-"""Figures of ablations, chosen by what a study varies: one number, two numbers, or something else."""
+"""Figures of ablations: curves for one varied number, heat maps for two, dots for anything else."""
 
 import math
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from marcir.catalog import METRICS
 from marcir.experiments.record import slug
 from marcir.experiments.report.ablation import chosen, setting_keys
-from marcir.experiments.report.document import Figure
+from marcir.experiments.report.page import Figure
 from marcir.experiments.report.runs import Row, Spread, Study, setting_text, value_text
 from marcir.figures.radar import draw_radars
 from marcir.figures.score_dots import draw_score_dots
 from marcir.figures.setting_curves import Curve, CurvePanel, draw_setting_curves
 from marcir.figures.value_maps import Grid, draw_value_maps
+from marcir.metrics.retrieval_metrics import METRICS
 
-SHOWN = ("mAP(sim)@5000", "nDCG@100")  # columns of curves and maps
-RADAR_OF = "lr"  # the study that the paper shows as radars
+SHOWN = ("mAP(sim)@5000", "nDCG@100")  # metrics of curves and maps
+RADAR_STUDY = "lr"  # the study that the paper shows as radars
 
 
 def draw_ablation(study: Study, folder: Path) -> list[Figure]:
-    """Draw what fits the study's settings; returns the figures."""
-    kinds: dict[tuple[str, ...], list[Row]] = {}
+    """Draw the figures that fit the study's settings."""
+    kinds: dict[tuple[str, ...], list[Row]] = defaultdict(list)
     for row in study.done:
-        kinds.setdefault(tuple(sorted(row.setting)), []).append(row)
+        kinds[tuple(sorted(row.setting))].append(row)
     surfaces = {keys: rows for keys, rows in kinds.items() if len(keys) == 2 and _numeric(keys, rows)}
     lines = {keys: rows for keys, rows in kinds.items() if len(keys) == 1 and _numeric(keys, rows)}
     rest = [row for keys, rows in kinds.items() if keys not in surfaces and keys not in lines for row in rows]
@@ -36,7 +37,7 @@ def draw_ablation(study: Study, folder: Path) -> list[Figure]:
         for method in dict.fromkeys(row.method for row in rows):
             own = [row for row in rows if row.method == method]
             drawn += _surface(study, own, (first, second), Path(f"{stem}-{slug(own[0].method)}"), where)
-    if study.name == RADAR_OF and lines:
+    if study.name == RADAR_STUDY and lines:
         drawn.append(_radars(study, Path(f"{stem}-radar.png"), where))
     elif lines:
         flat = rest if _one_each(rest) else []
@@ -52,7 +53,7 @@ def draw_ablation(study: Study, folder: Path) -> list[Figure]:
 def _surface(
     study: Study, rows: Sequence[Row], keys: tuple[str, str], stem: Path, where: str
 ) -> list[Figure]:
-    """A heat map with numbers, and the same as curves over the first key."""
+    """A heat map, and the same values as curves over the first key."""
     first, second = (sorted({row.setting[key] for row in rows}) for key in keys)
     place = {(row.setting[keys[0]], row.setting[keys[1]]): row for row in rows}
     best = chosen(study).get(rows[0].method)
@@ -67,17 +68,11 @@ def _surface(
     name = rows[0].name
     map_file, curve_file = (stem.with_name(f"{stem.name}-{what}.png") for what in ("map", "curves"))
     draw_value_maps(grid, maps, map_file)
+    by_second = {
+        f"{keys[1]} = {value_text(b)}": [row for row in rows if row.setting[keys[1]] == b] for b in second
+    }
     panels = [
-        CurvePanel(
-            column,
-            keys[0],
-            {
-                f"{keys[1]} = {value_text(b)}": _curve(
-                    [row for row in rows if row.setting[keys[1]] == b], keys[0], column
-                )
-                for b in second
-            },
-        )
+        CurvePanel(column, keys[0], {name: _curve(own, keys[0], column) for name, own in by_second.items()})
         for column in SHOWN
     ]
     draw_setting_curves([panels], curve_file)
@@ -88,7 +83,7 @@ def _surface(
 
 
 def _curves(lines: dict[str, list[Row]], flat: Sequence[Row], path: Path, where: str) -> Figure:
-    """A row of panels for each setting, one line per method."""
+    """One row of panels per setting, one line per method."""
     panels = []
     for place, (key, rows) in enumerate(lines.items()):
         row_of_panels = []
@@ -123,33 +118,29 @@ def _radars(study: Study, path: Path, where: str) -> Figure:
 def _dots(study: Study, rows: Sequence[Row], path: Path, where: str) -> Figure:
     keys = setting_keys(rows)
     names = [_row_name(row, keys) for row in rows]
-    spreads = {column: [row.column(column) for row in rows] for column in METRICS}
-    panels = {column: (means_of(of), sds_of(of)) for column, of in spreads.items()}
+    panels = {column: means_and_sds(row.column(column) for row in rows) for column in METRICS}
     best = [_row_name(row, keys) for row in chosen(study).values() if row in rows]
     draw_score_dots(names, panels, path, chosen=best)
     return Figure(path, f"{where}: {', '.join(keys) or 'the defaults'} over the seven columns, test images.")
 
 
 def _row_name(row: Row, keys: Sequence[str]) -> str:
-    """Method and setting; where one thing is varied, its value is enough."""
+    """Method and setting; the value alone where one setting varies."""
     one = len(keys) == 1 and keys[0] in row.setting
     return f"{row.name}: {value_text(row.setting[keys[0]]) if one else setting_text(row.setting)}"
 
 
-def means_of(spreads: Sequence[Spread]) -> np.ndarray:
-    """Their means. (M,)"""
-    return np.array([each.mean for each in spreads])
-
-
-def sds_of(spreads: Sequence[Spread]) -> np.ndarray:
-    """Their standard deviations, nan where unknown. (M,)"""
-    return np.array([math.nan if each.sd is None else each.sd for each in spreads])
+def means_and_sds(spreads: Iterable[Spread]) -> tuple[np.ndarray, np.ndarray]:
+    """Means and standard deviations, nan where unknown. 2 x (M,)"""
+    pairs = [(each.mean, math.nan if each.sd is None else each.sd) for each in spreads]
+    means, sds = np.array(pairs).T
+    return means, sds
 
 
 def _curve(rows: Sequence[Row], key: str, column: str) -> Curve:
     ordered = sorted(rows, key=lambda row: float(row.setting[key]))
-    spreads = [row.column(column) for row in ordered]
-    return Curve(np.array([float(row.setting[key]) for row in ordered]), means_of(spreads), sds_of(spreads))
+    x = np.array([float(row.setting[key]) for row in ordered])
+    return Curve(x, *means_and_sds(row.column(column) for row in ordered))
 
 
 def _mean(row: Row | None, column: str) -> float:
@@ -164,5 +155,5 @@ def _numeric(keys: Sequence[str], rows: Sequence[Row]) -> bool:
 
 
 def _one_each(rows: Sequence[Row]) -> bool:
-    """Whether no method has two of these settings, so that each is one level line."""
+    """Whether every method has one row, so that each is one level line."""
     return len({row.name for row in rows}) == len(rows)

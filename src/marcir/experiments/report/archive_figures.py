@@ -1,4 +1,4 @@
-"""Figures that need the archive: what queries find, what pairs do, what augmentation does."""
+"""Figures that need the archive: retrieved images, influence of pairs, augmented images."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -12,9 +12,9 @@ from marcir.data.split import Split
 from marcir.errors import DataError, MarcirError
 from marcir.experiments.inspect import show
 from marcir.experiments.record import Record, Results
-from marcir.experiments.report.comparison_figures import looked_at, rare_label, vectors_of
-from marcir.experiments.report.document import Block, Figure, Sentences
+from marcir.experiments.report.comparison_figures import rarest_label, shown_methods, unit_test_vectors
 from marcir.experiments.report.influence import draw_influence
+from marcir.experiments.report.page import Block, Figure, Sentences
 from marcir.experiments.report.runs import Row, Study
 from marcir.figures.retrieval_sheet import SheetHit, SheetRow, draw_retrieval_sheet
 from marcir.files import cache_folder
@@ -22,18 +22,18 @@ from marcir.metrics.ranking import rank
 from marcir.training.task import open_training_archive
 
 HITS = 6
-JUDGED_BY = "nDCG@100"  # what tells a middling query
+QUERY_METRIC = "nDCG@100"  # whose median selects a query
 
 
 def draw_archive(study: Study, results: Results, folder: Path) -> list[Block]:
-    """Draw sheets, influence and samples; a sentence stands for what cannot be drawn."""
+    """Draw sheets, influence and samples; a sentence replaces what cannot be drawn."""
     record = study.records[0]
     try:
         archive = _archive(record)
     except MarcirError as error:
         return [Sentences((f"Pictures of images and the influence of pairs are left out: {error}",))]
     parts: dict[str, Callable[[], list[Figure]]] = {
-        "What queries find": lambda: _sheets(study, results, archive, folder),
+        "Retrieved images": lambda: _sheets(study, results, archive, folder),
         "The influence of pairs": lambda: _influence(study, results, folder),
         "Augmented images": lambda: _samples(study, record, folder),
     }
@@ -57,12 +57,9 @@ def _archive(record: Record) -> Archive:
 
 
 def _sheets(study: Study, results: Results, archive: Archive, folder: Path) -> list[Figure]:
-    """What several methods find for the same queries."""
-    rows = [
-        (row, vectors)
-        for row in looked_at(study)
-        if (vectors := vectors_of(results, row.runs[0])) is not None
-    ]
+    """Hits of several methods for the same queries."""
+    found = [(row, unit_test_vectors(results, row.runs[0])) for row in shown_methods(study)]
+    rows = [(row, vectors) for row, vectors in found if vectors is not None]
     if not rows or not rows[0][0].runs[0].labels:
         return []
     drawn = []
@@ -79,24 +76,25 @@ def _sheets(study: Study, results: Results, archive: Archive, folder: Path) -> l
 
 
 def _queries(rows: list[Row]) -> dict[str, tuple[str, str]]:
-    """Queries by a rule, not by hand: the middling one, and the middling one with the rarest label."""
+    """Select queries by a rule: the median one, and the median one with the rarest label."""
     record = rows[0].runs[0]
     labels = dict(zip(_ids(record), record.labels, strict=True))
     values: dict[str, list[float]] = {image: [] for image in labels}
     for row in rows:
         scores = row.runs[0].scores
-        for image, value in zip(
-            _ids(row.runs[0]), scores.per_query[JUDGED_BY] if scores else (), strict=True
-        ):
+        column = scores.per_query[QUERY_METRIC] if scores else ()
+        for image, value in zip(_ids(row.runs[0]), column, strict=True):
             values.setdefault(image, []).append(float(value))
-    means = {image: float(np.mean(of)) for image, of in values.items() if of and not np.isnan(of).any()}
+    means = {
+        image: float(np.mean(each)) for image, each in values.items() if each and not np.isnan(each).any()
+    }
     order = sorted(means, key=lambda image: (means[image], image))
     carried = sorted({name for image in order for name in labels.get(image, ())})
     if not carried:
         return {}
-    rarest = rare_label(record, carried)
+    rarest = rarest_label(record, carried)
     rare = [image for image in order if rarest in labels[image]]
-    rule = f"by the mean {JUDGED_BY} of these methods"
+    rule = f"by the mean {QUERY_METRIC} of these methods"
     return {
         "median": (order[(len(order) - 1) // 2], f"the median query {rule}"),
         "rare": (
@@ -134,11 +132,11 @@ def _pixels(archive: Archive, image: str) -> np.ndarray:
 
 
 def _influence(study: Study, results: Results, folder: Path) -> list[Figure]:
-    """How strongly pairs pull, by the labels of the training images."""
+    """Influence of pairs, by the labels of the training images."""
     data = Config.from_dict(study.records[0].config).data
     file = results.split_file(study.dataset)  # also where the folder was moved
     if not file.exists() and data.split is not None:
-        file = Path(data.split)  # the plan brought its own
+        file = Path(data.split)  # given by the plan
     archive, _ = open_training_archive(data)
     split = Split.load(file, archive)
     if split.checksum != study.records[0].split_checksum:

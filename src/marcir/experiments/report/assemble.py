@@ -1,4 +1,4 @@
-"""From the records of a results folder to one page, tables and figures."""
+"""Write the report of a results folder: page, tables and figures."""
 
 import shlex
 from collections.abc import Iterable
@@ -12,11 +12,10 @@ from marcir.experiments.report.ablation_figures import draw_ablation
 from marcir.experiments.report.archive_figures import draw_archive
 from marcir.experiments.report.comparison import brief_table, comparison_table, failures, overall_table
 from marcir.experiments.report.comparison_figures import draw_comparison, draw_maps
-from marcir.experiments.report.document import Block, Figure, Heading, Sentences
-from marcir.experiments.report.page import page
+from marcir.experiments.report.page import Block, Figure, Heading, Sentences, render_page
 from marcir.experiments.report.paper import paper_ablation, paper_table
-from marcir.experiments.report.runs import Study, studies
-from marcir.experiments.report.significance import METHOD, contests
+from marcir.experiments.report.runs import Study, group_records
+from marcir.experiments.report.significance import METHOD, compare_methods
 from marcir.experiments.report.summary import comparison_sentences, runs_table
 from marcir.experiments.report.table import Table
 from marcir.figures.canvas import vector_copies
@@ -25,12 +24,12 @@ from marcir.files import atomic_write
 
 @dataclass(frozen=True)
 class Report:
-    """What was written.
+    """The written files.
 
     Attributes:
         page: The HTML file.
         tables: Markdown, LaTeX and CSV files.
-        figures: PNG files; beside each there is a PDF and an SVG file.
+        figures: PNG files; each exists as PDF and SVG, too.
         comparisons: The comparison of each dataset, for a terminal.
     """
 
@@ -60,7 +59,7 @@ def report(results: str | Path, out: str | Path | None = None) -> Report:
         out: Where page, tables and figures go; `report` in the results folder by default.
 
     Raises:
-        DataError: Without records, and where runs of one table were not judged alike.
+        DataError: Without records, and where runs of one table have different splits or test labels.
     """
     folder = Results(Path(results))
     out = Path(out) if out is not None else folder.path / "report"
@@ -70,8 +69,8 @@ def report(results: str | Path, out: str | Path | None = None) -> Report:
             f"{folder.path}: no results. Make some with: marcir benchmark --config PLAN.yaml --results "
             + shlex.quote(str(folder.path))
         )
-    found = studies(records)
-    blocks: list[Block] = [Heading("In short")]
+    found = group_records(records)
+    blocks: list[Block] = [Heading("Summary")]
     chapters: list[Block] = []
     for own in found.values():
         with vector_copies():
@@ -82,11 +81,11 @@ def report(results: str | Path, out: str | Path | None = None) -> Report:
     if overall := overall_table(compared):
         blocks += [Heading("All datasets", 3), overall]
     runs = runs_table([study for own in found.values() for study in own])
-    blocks += [Heading("What was run"), runs, *chapters]
+    blocks += [Heading("Runs"), runs, *chapters]
     tables = [block for block in blocks if isinstance(block, Table)]
     figures = tuple(block.file for block in blocks if isinstance(block, Figure))
     target = out / "report.html"
-    _write(target, page("Results of marcir", blocks))
+    _write(target, render_page("Results of marcir", blocks))
     brief = tuple(brief_table(study) for study in compared)
     return Report(target, tuple(_write_tables(tables, out / "tables")), figures, brief)
 
@@ -96,13 +95,13 @@ def _compared(study: Study) -> bool:
 
 
 def _dataset(own: list[Study], results: Results, figures: Path) -> tuple[list[Block], list[Block]]:
-    """What is said in short, and the chapter."""
+    """The blocks of the summary, and the chapter."""
     short: list[Block] = []
     chapter: list[Block] = [Heading(own[0].dataset_title)]
     for study in own:
         if study.name == COMPARISON:
-            said, blocks = _comparison(study, results, figures)
-            short.append(said)
+            summary, blocks = _comparison(study, results, figures)
+            short.append(summary)
             chapter += blocks
     ablations = [study for study in own if study.name != COMPARISON]
     if ablations:
@@ -116,25 +115,22 @@ def _dataset(own: list[Study], results: Results, figures: Path) -> tuple[list[Bl
 
 
 def _comparison(study: Study, results: Results, figures: Path) -> tuple[Block, list[Block]]:
-    met = contests(study)
-    said = Sentences(tuple(comparison_sentences(study, met)), listed=True)
+    compared = compare_methods(study)
+    summary = Sentences(tuple(comparison_sentences(study, compared)), listed=True)
     blocks: list[Block] = [Heading("Comparison", 3)]
     if study.done:
         blocks += [comparison_table(study), *draw_comparison(study, figures)]
     else:
         blocks.append(Sentences(tuple(failures(study)), listed=True))
-    if met:
-        blocks += [
-            Heading("Statistical significance", 3),
-            Sentences((METHOD,)),
-            *(contest.table(study) for contest in met),
-        ]
-    if beside := paper_table(study):
-        blocks += [Heading("Beside the paper", 3), beside]
+    if compared:
+        blocks += [Heading("Statistical significance", 3), Sentences((METHOD,))]
+        blocks += [each.table(study) for each in compared]
+    if published := paper_table(study):
+        blocks += [Heading("Comparison with the paper", 3), published]
     if study.done:
-        blocks += [Heading("What the vectors look like", 3), *draw_maps(study, results, figures)]
+        blocks += [Heading("Embeddings and retrieved images", 3), *draw_maps(study, results, figures)]
         blocks += draw_archive(study, results, figures)
-    return said, blocks
+    return summary, blocks
 
 
 def _ablation(study: Study, figures: Path) -> list[Block]:
@@ -143,8 +139,8 @@ def _ablation(study: Study, figures: Path) -> list[Block]:
         blocks += [ablation_table(study), *draw_ablation(study, figures)]
     else:
         blocks.append(Sentences(tuple(failures(study)), listed=True))
-    if beside := paper_ablation(study):
-        blocks.append(beside)
+    if published := paper_ablation(study):
+        blocks.append(published)
     return blocks
 
 

@@ -1,4 +1,4 @@
-"""Figures of a comparison that need the records alone: all losses over all columns, rare labels, maps."""
+"""Figures of a comparison from records alone: scores, rare labels, embedding maps."""
 
 import math
 from collections.abc import Sequence
@@ -6,14 +6,13 @@ from pathlib import Path
 
 import numpy as np
 
-from marcir.catalog import METRICS
 from marcir.errors import DataError
 from marcir.experiments.record import Record, Results
-from marcir.experiments.report.ablation_figures import means_of, sds_of
+from marcir.experiments.report.ablation_figures import means_and_sds
 from marcir.experiments.report.comparison import mean_ranks, reference
-from marcir.experiments.report.document import Block, Figure, Sentences
 from marcir.experiments.report.names import BASELINES, OF_INTEREST, OURS
-from marcir.experiments.report.runs import Row, Study
+from marcir.experiments.report.page import Block, Figure, Sentences
+from marcir.experiments.report.runs import COLUMNS, TAIL, Row, Study
 from marcir.figures.embedding_map import GROUPS, draw_embedding_maps
 from marcir.figures.label_bars import tail_start
 from marcir.figures.score_dots import draw_score_dots
@@ -24,12 +23,10 @@ UNTRAINED = "untrained"
 
 
 def draw_comparison(study: Study, folder: Path) -> list[Figure]:
-    """Draw all methods over all columns, and the rarest labels of each; returns the figures."""
+    """Draw all methods over all metrics, and their AP of the rarest labels."""
     rows = study.done
-    spreads = {column: [row.column(column) for row in rows] for column in METRICS}
-    spreads["tail"] = [row.tail for row in rows]
-    panels = {column: (means_of(of), sds_of(of)) for column, of in spreads.items()}
-    shown = {column: reference(study, UNTRAINED, column).mean for column in (*METRICS, "tail")}
+    panels = {column: means_and_sds(row.column(column) for row in rows) for column in COLUMNS}
+    shown = {column: reference(study, UNTRAINED, column).mean for column in COLUMNS}
     lines = {column: value for column, value in shown.items() if not math.isnan(value)}
     path = folder / study.file_name("comparison.png")
     special = [row.name for row in rows if row.method in OF_INTEREST]
@@ -47,7 +44,7 @@ def draw_comparison(study: Study, folder: Path) -> list[Figure]:
 
 def _tail(study: Study, folder: Path) -> list[Figure]:
     """AP of the rarest third of the labels, by method."""
-    rows = [row for row in study.done if row.tail.seeds]
+    rows = [row for row in study.done if row.column(TAIL).seeds]
     if not rows:
         return []
     first = rows[0].scores[0].label_scores
@@ -55,7 +52,7 @@ def _tail(study: Study, folder: Path) -> list[Figure]:
         return []
     order = np.argsort(first.counts, kind="stable")  # the rarest first
     rarest = order[: len(order) - tail_start(len(order))]
-    values = np.array([[*_label_means(row)[rarest], row.tail.mean] for row in rows])
+    values = np.array([[*_label_means(row)[rarest], row.column(TAIL).mean] for row in rows])
     names = [f"{first.names[label]} ({first.counts[label]:,})" for label in rarest]
     path = folder / study.file_name("tail.png")
     title = "AP of the rarest third of the labels (in brackets: their training images)"
@@ -70,16 +67,16 @@ def _label_means(row: Row) -> np.ndarray:
     return means
 
 
-def looked_at(study: Study) -> list[Row]:
+def shown_methods(study: Study) -> list[Row]:
     """The methods whose vectors are shown: the best baseline by mean rank, MARC, and ours."""
-    baselines = [row for loss in BASELINES if (row := study.row(loss)) is not None]
+    baselines = study.rows_of(BASELINES)
     ranks = mean_ranks(baselines)
     best = [row for row, rank in zip(baselines, ranks, strict=True) if rank == min(ranks)][:1]
-    return best + [row for method in ("marc", *OURS) if (row := study.row(method)) is not None]
+    return best + study.rows_of(("marc", *OURS))
 
 
-def vectors_of(results: Results, record: Record) -> np.ndarray | None:
-    """Unit vectors of a run's test images in the order of its scores; None where they are not kept. (Q, D)"""
+def unit_test_vectors(results: Results, record: Record) -> np.ndarray | None:
+    """Unit vectors of a run's test images in the order of its scores; None where they are missing. (Q, D)"""
     try:
         kept = results.vectors(record)
     except DataError:
@@ -96,26 +93,26 @@ def draw_maps(study: Study, results: Results, folder: Path) -> list[Block]:
     maps: dict[str, np.ndarray] = {}
     groups: list[str] = []
     shown: list[str] = []
-    for row in looked_at(study):
+    for row in shown_methods(study):
         record = row.runs[0]
-        vectors = vectors_of(results, record)
-        own = _rarest_labels(record)
+        vectors = unit_test_vectors(results, record)
+        own = [rarest_label(record, names) if names else "" for names in record.labels]
         if vectors is None or not own:
             continue
         if not groups:
             groups, ids = own, record.scores.ids if record.scores else ()
         elif record.scores is None or record.scores.ids != ids:
             continue
-        points, share = plane(vectors)
+        points, share = principal_components(vectors)
         shown.append(row.name)
         maps[f"{row.name} ({100 * share:.0f} % of the variance)"] = points
     if not maps:
         return [Sentences((f"Maps are left out: {results.path} keeps no vectors of these methods.",))]
-    counts = _counts(looked_at(study)[0].runs[0])
+    counts = _counts(shown_methods(study)[0].runs[0])
     order = sorted(set(groups) - {""}, key=lambda name: (counts.get(name, 0), name))[:GROUPS]
     path = folder / study.file_name("map.png")
     draw_embedding_maps(maps, groups, order, path)
-    missing = [row.name for row in looked_at(study) if row.name not in shown]
+    missing = [row.name for row in shown_methods(study) if row.name not in shown]
     caption = (
         f"Test images of {study.dataset_title} by their two main directions (PCA of the unit "
         "vectors, first seed), coloured by the rarest label of each image, the rarest first."
@@ -124,37 +121,30 @@ def draw_maps(study: Study, results: Results, folder: Path) -> list[Block]:
     return [Figure(path, caption)]
 
 
-def plane(vectors: np.ndarray) -> tuple[np.ndarray, float]:
-    """The two main directions of vectors, and the share of the variance in them. (N, 2)
+def principal_components(vectors: np.ndarray) -> tuple[np.ndarray, float]:
+    """Project vectors on their first two principal components. (N, 2), share of the variance
 
-    >>> plane(np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]))[1]
+    >>> principal_components(np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]))[1]
     1.0
     """
     centred = vectors - vectors.mean(0)
     u, s, _ = np.linalg.svd(centred, full_matrices=False)
     points = np.zeros((len(vectors), 2))
     points[:, : min(2, len(s))] = (u * s)[:, :2]
-    # A direction has no sign of its own: the point that lies farthest is on the positive side.
+    # The sign of a component is arbitrary: the farthest point gets the positive side.
     far = np.abs(points).argmax(0)
     points *= np.where(points[far, [0, 1]] < 0, -1, 1)
     total = float((s**2).sum())
     return points, round(float((s[:2] ** 2).sum()) / total, 12) if total else 0.0
 
 
-def _rarest_labels(record: Record) -> list[str]:
-    """The label of each test image that is rarest in training; empty for none."""
-    counts = _counts(record)
-    return [
-        min(names, key=lambda name: (counts.get(name, 0), name)) if names else "" for names in record.labels
-    ]
-
-
 def _counts(record: Record) -> dict[str, int]:
-    of = record.scores.label_scores if record.scores is not None else None
-    return {} if of is None else dict(zip(of.names, of.counts.tolist(), strict=True))
+    """Training images of each label."""
+    found = record.scores.label_scores if record.scores is not None else None
+    return {} if found is None else dict(zip(found.names, found.counts.tolist(), strict=True))
 
 
-def rare_label(record: Record, carried: Sequence[str]) -> str:
-    """The label that is rarest in training of those that are carried."""
+def rarest_label(record: Record, names: Sequence[str]) -> str:
+    """The label that is rarest in training."""
     counts = _counts(record)
-    return min(carried, key=lambda name: (counts.get(name, 0), name))
+    return min(names, key=lambda name: (counts.get(name, 0), name))

@@ -1,4 +1,4 @@
-"""How strongly pairs pull in MARC, and in what we made of it."""
+"""Influence of pairs in MARC and calibrated MARC."""
 
 from itertools import combinations
 from pathlib import Path
@@ -12,10 +12,10 @@ from marcir.catalog import create_loss, loss_options
 from marcir.data.archive import Archive
 from marcir.data.split import Split
 from marcir.errors import DataError
-from marcir.experiments.report.document import Figure
 from marcir.experiments.report.names import method_name
+from marcir.experiments.report.page import Figure
 from marcir.experiments.report.runs import Study
-from marcir.figures.pair_influence import InfluencePanel, draw_pair_influence
+from marcir.figures.pair_influence import draw_pair_influence
 from marcir.labels import LabelStatistics
 from marcir.losses.pair_loss import PairLoss
 from marcir.losses.pairs import LabelSets
@@ -24,7 +24,7 @@ SIZES = (3, 4)  # labels of the anchor: its subsets are the partners, up to 15
 
 
 def draw_influence(study: Study, archive: Archive, split: Split, path: Path) -> list[Figure]:
-    """Draw an anchor's partners: MARC's gamma = w/T, whole weights over temperatures, temperatures."""
+    """Draw gamma = w/T, weight over temperature, and temperature of one anchor's pairs."""
     y = archive.labels[split.positions(archive, "train")]
     statistics = LabelStatistics.from_labels(y)
     anchor = anchor_set(statistics)
@@ -33,24 +33,22 @@ def draw_influence(study: Study, archive: Archive, split: Split, path: Path) -> 
     partners = _partners(anchor)
     sets = _sets(anchor, partners, statistics)
     losses = {method_name(loss, loss): _loss(study, loss, statistics) for loss in ("marc", "marc-calibrated")}
-    weight, temperature, gamma = {}, {}, {}
+    weight, temperature = {}, {}
     for name, loss in losses.items():
         pairs = loss.pairs(sets)
         T = torch.as_tensor(pairs.T, dtype=torch.float64).expand_as(pairs.W)
         weight[name] = _of_partners(pairs.W / T, len(partners))
         temperature[name] = _of_partners(T, len(partners))
     marc = next(iter(losses))
-    gamma[marc] = _of_partners(losses[marc].influence(sets), len(partners))
+    gamma = {marc: _of_partners(losses[marc].influence(sets), len(partners))}
     f = statistics.pair_frequency(anchor[None].double(), partners.double())[0].tolist()
     names = archive.vocabulary.decode(partners)
     texts = [f"{', '.join(labels)}  (f = {count:.0f})" for labels, count in zip(names, f, strict=True)]
-    panels = [
-        InfluencePanel("gamma = w/T of the paper", gamma),
-        InfluencePanel(
-            "whole weight over temperature, full match = 1", {n: v / v[0] for n, v in weight.items()}
-        ),
-        InfluencePanel("temperature T", temperature),
-    ]
+    panels = {
+        "gamma = w/T of the paper": gamma,
+        "whole weight over temperature, full match = 1": {n: v / v[0] for n, v in weight.items()},
+        "temperature T": temperature,
+    }
     draw_pair_influence(", ".join(archive.vocabulary.decode(anchor[None])[0]), texts, panels, path)
     caption = (
         f"Pairs of one anchor on {study.dataset_title}: its label set is the most frequent of "
@@ -83,7 +81,7 @@ def anchor_set(statistics: LabelStatistics) -> Tensor | None:
 
 
 def _partners(anchor: Tensor) -> Tensor:
-    """All subsets of a label set but the empty one, the fullest first. (P, L)"""
+    """All non-empty subsets of a label set, the largest first. (P, L)"""
     labels = anchor.nonzero().flatten().tolist()
     chosen = [subset for size in range(len(labels), 0, -1) for subset in combinations(labels, size)]
     partners = torch.zeros(len(chosen), len(anchor), dtype=torch.bool)
@@ -93,7 +91,7 @@ def _partners(anchor: Tensor) -> Tensor:
 
 
 def _sets(anchor: Tensor, partners: Tensor, statistics: LabelStatistics) -> LabelSets:
-    """The anchor, the partners as sets that nobody has, and the training images as its comparisons."""
+    """The anchor, the partners as sets without images, and the training images as comparisons."""
     rows = torch.cat([partners, statistics.rows]).double()
     sizes = torch.cat([torch.zeros(len(partners), dtype=torch.long), statistics.counts])
     own = int((statistics.rows == anchor).all(1).nonzero()[0]) + len(partners)
@@ -101,7 +99,7 @@ def _sets(anchor: Tensor, partners: Tensor, statistics: LabelStatistics) -> Labe
 
 
 def _loss(study: Study, name: str, statistics: LabelStatistics) -> PairLoss:
-    """The loss with the options of the study's runs, or its defaults."""
+    """The loss with the options of the study's runs, or with defaults."""
     row = study.row(name)
     given: dict[str, Any] = dict(row.runs[0].config.get("loss", {})) if row is not None else {}
     known = loss_options(name)

@@ -1,8 +1,8 @@
-"""How losses are called in tables, and which of them belong together."""
+"""Names and groups of losses and datasets in tables."""
 
 from marcir.catalog import LOSSES
 
-# As the paper spells them; what is not among them is ours.
+# Spelled as in the paper.
 PUBLISHED = {
     "supcon-all": "SupCon ALL",
     "supcon-any": "SupCon ANY",
@@ -21,7 +21,7 @@ PUBLISHED = {
 OURS = {"marc-calibrated": "Calibrated MARC (ours)", "marc-proto": "Prototype MARC (ours)"}
 MARC_FAMILY = ("marc", "wg-marc")
 BASELINES = tuple(loss for loss in PUBLISHED if loss not in MARC_FAMILY)
-# Whose results the report is about, and what they are held against.
+# The methods that are tested for significance, and the reference scores.
 OF_INTEREST = (*MARC_FAMILY, *OURS)
 REFERENCES = ("chance", "oracle", "untrained")
 
@@ -31,7 +31,7 @@ DATASETS = {"dlrsd": "DLRSD", "ml-aid": "ML-AID", "whdld": "WHDLD", "ucm": "UC M
 
 
 def method_name(loss: str, method: str) -> str:
-    """What a row is called: the published name of a loss, or the title that its options got.
+    """Name of a row: the published name of a loss, or the title given in the plan.
 
     >>> method_name("wg-marc", "wg-marc"), method_name("marc", "MARC, alpha 0.5")
     ('Wg-MARC', 'MARC, alpha 0.5')
@@ -39,10 +39,10 @@ def method_name(loss: str, method: str) -> str:
     return {**PUBLISHED, **OURS}.get(loss, loss) if loss == method else method
 
 
-def group_of(loss: str, method: str) -> str:
-    """Under which heading a row stands.
+def row_group(loss: str, method: str) -> str:
+    """The heading of a row's group.
 
-    >>> group_of("oml", "oml"), group_of("marc-calibrated", "marc-calibrated")
+    >>> row_group("oml", "oml"), row_group("marc-calibrated", "marc-calibrated")
     ("the paper's losses", 'ours')
     """
     if loss != method:
@@ -51,15 +51,15 @@ def group_of(loss: str, method: str) -> str:
 
 
 def row_order(loss: str, method: str) -> tuple[int, int, str]:
-    """The catalog's order; rows with a title of their own come last."""
+    """Sort key: the catalog's order; rows with their own title come last."""
     known = list(LOSSES)
     groups = (PAPER, OWN, TITLED)
     place = known.index(loss) if loss in known else len(known)
-    return groups.index(group_of(loss, method)), place, method
+    return groups.index(row_group(loss, method)), place, method
 
 
 def dataset_name(dataset: str, image_side: int | None = None) -> str:
-    """The published spelling of a dataset's name, with the side of images that were resized.
+    """The published name of a dataset, with the side of resized images.
 
     >>> dataset_name("ml-aid"), dataset_name("ml-aid", 600), dataset_name("ml-aid", 150)
     ('ML-AID', 'ML-AID', 'ML-AID (150 px)')

@@ -1,19 +1,19 @@
-"""What the paper printed, beside what was found here."""
+"""Tables of the paper's published values next to ours."""
 
 import csv
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
-from marcir.catalog import METRICS
 from marcir.experiments.report.comparison import reference
 from marcir.experiments.report.names import DATASETS, PUBLISHED
 from marcir.experiments.report.runs import Study
 from marcir.experiments.report.table import Cell, Line, Table, number_cell, score_cell
+from marcir.metrics.retrieval_metrics import METRICS
 
 _FOLDER = Path(__file__).parent / "published"
-# Whose rows of the paper stand beside a dataset: its own, or those of the same images.
-_BESIDE = {"dlrsd": "dlrsd", "ml-aid": "ml-aid", "whdld": "whdld", "ucm": "dlrsd"}
+# The dataset of the paper that a dataset is compared with: the same, or one with the same images.
+_PAPER_DATASET = {"dlrsd": "dlrsd", "ml-aid": "ml-aid", "whdld": "whdld", "ucm": "dlrsd"}
 _STUDIES = {
     "alpha-beta-t": "alpha-beta (T only)",
     "alpha-beta-wt": "alpha-beta (w + T)",
@@ -32,30 +32,28 @@ _JACCARD_NOTES = {
 
 
 def paper_heading(dataset: str) -> str:
-    """Under which words the paper's rows stand; empty where there are none."""
-    if dataset not in _BESIDE:
+    """Heading of the paper's rows; empty for a dataset that the paper does not have."""
+    if dataset not in _PAPER_DATASET:
         return ""
-    same = _BESIDE[dataset] == dataset
-    return f"paper, {DATASETS[_BESIDE[dataset]]}" + ("" if same else ": same images, other labels")
+    published = _PAPER_DATASET[dataset]
+    return f"paper, {DATASETS[published]}" + ("" if published == dataset else ": same images, other labels")
 
 
 def paper_table(study: Study) -> Table | None:
     """The paper's row of each loss, and ours under it; None for a dataset that the paper does not have."""
-    dataset = study.dataset
-    if dataset not in _BESIDE:
+    if study.dataset not in _PAPER_DATASET:
         return None
-    names = {published: loss for loss, published in PUBLISHED.items()}
-    chance = (score_cell(reference(study, "chance", name)) for name in METRICS)
+    published = _PAPER_DATASET[study.dataset]
+    losses = {name: loss for loss, name in PUBLISHED.items()}
+    chance = [score_cell(reference(study, "chance", name)) for name in METRICS]
     lines = [Line((Cell("chance"), Cell("here"), *chance))]
-    for row in _results("main", _BESIDE[dataset]):
-        own = study.row(names[row["loss"]])
-        lines.append(Line((Cell(row["loss"]), Cell("paper"), *_printed(row))))
-        if own is not None:
-            lines.append(
-                Line((Cell(row["loss"]), Cell("here"), *(score_cell(own.column(name)) for name in METRICS)))
-            )
-    notes = [_JACCARD_NOTES[_BESIDE[dataset]]] if _BESIDE[dataset] in _JACCARD_NOTES else []
-    if _BESIDE[dataset] != dataset:
+    for row in _results("main", published):
+        lines.append(Line((Cell(row["loss"]), Cell("paper"), *_metric_cells(row))))
+        for own in study.rows_of([losses[row["loss"]]]):
+            scores = [score_cell(own.column(name)) for name in METRICS]
+            lines.append(Line((Cell(row["loss"]), Cell("here"), *scores)))
+    notes = [_JACCARD_NOTES[published]] if published in _JACCARD_NOTES else []
+    if published != study.dataset:
         notes.insert(
             0, "The same images with other labels: levels cannot be compared, only the order of the losses."
         )
@@ -63,49 +61,33 @@ def paper_table(study: Study) -> Table | None:
         "The paper's protocol is not known in full (its nDCG fits an ideal of the retrieved images alone, "
         "its seeds and splits are not given)."
     )
-    columns = ("", "", *METRICS)
-    title = f"{paper_heading(dataset)}; beside what was found here"
-    return Table(study.file_name("paper"), title, columns, tuple(lines), tuple(notes))
+    title = f"{paper_heading(study.dataset)}; with our results"
+    return Table(study.file_name("paper"), title, ("", "", *METRICS), tuple(lines), tuple(notes))
 
 
 def paper_pretraining(dataset: str) -> list[tuple[str, str, tuple[Cell, ...]]]:
-    """Loss, whether it was pretrained, and the seven columns of the paper's study of pretraining."""
-    rows = _results("pretraining", _BESIDE.get(dataset, ""))
-    return [(row["loss"], row["pretrained"], tuple(_printed(row))) for row in rows]
+    """Loss, pretrained or not, and the seven metrics of the paper's study of pretraining."""
+    rows = _results("pretraining", _PAPER_DATASET.get(dataset, ""))
+    return [(row["loss"], row["pretrained"], tuple(_metric_cells(row))) for row in rows]
 
 
 def paper_ablation(study: Study) -> Table | None:
-    """What the paper printed of an ablation; None where it has no figure of it."""
+    """The paper's values of an ablation; None where it has none."""
     name = _STUDIES.get(study.name)
     rows = [row for row in _read("ablations.csv") if row["study"] == name]
-    beside = [row for row in rows if row["dataset"] in (_BESIDE.get(study.dataset), "all")] or rows
-    if not beside:
+    rows = [row for row in rows if row["dataset"] in (_PAPER_DATASET.get(study.dataset), "all")] or rows
+    if not rows:
         return None
-    lines = tuple(
-        Line(
-            (
-                Cell(row["loss"]),
-                Cell(_dataset(row["dataset"])),
-                Cell(row["setting"]),
-                Cell(row["metric"]),
-                _value(row),
-            )
-        )
-        for row in beside
-    )
+    lines = []
+    for row in rows:
+        dataset = DATASETS.get(row["dataset"], row["dataset"])
+        texts = (row["loss"], dataset, row["setting"], row["metric"], row["value"] or "-")
+        lines.append(Line(tuple(map(Cell, texts))))
     columns = ("", "dataset", "setting", "column", "value")
-    return Table(study.file_name(study.name, "paper"), f"The paper on {name}", columns, lines)
+    return Table(study.file_name(study.name, "paper"), f"The paper on {name}", columns, tuple(lines))
 
 
-def _dataset(name: str) -> str:
-    return DATASETS.get(name, name)
-
-
-def _value(row: dict[str, str]) -> Cell:
-    return Cell(row["value"] or "-")
-
-
-def _printed(row: dict[str, str]) -> Iterable[Cell]:
+def _metric_cells(row: dict[str, str]) -> Iterable[Cell]:
     return (number_cell(float(row[name]), digits=2) for name in METRICS)
 
 

@@ -1,10 +1,10 @@
-"""Records, put together: seeds of one row, rows of one study, studies of one dataset."""
+"""Records grouped for tables: runs by row, rows by study, studies by dataset."""
 
 import json
 import math
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,46 +13,49 @@ from marcir.errors import DataError
 from marcir.experiments.record import COMPARISON, Record, slug
 from marcir.experiments.report.names import dataset_name, method_name, row_order
 from marcir.experiments.studies import STUDIES
+from marcir.metrics.retrieval_metrics import METRICS
 from marcir.metrics.scores import Scores
 
-CHOSEN_BY = "nDCG@100"  # the column on the validation images that chooses
+CHOSEN_BY = "nDCG@100"  # the metric on the validation images that selects a setting
+TAIL = "tail"  # mean AP of the rarest third of the labels
+COLUMNS = (*METRICS, TAIL)
 
 
 @dataclass(frozen=True)
 class Spread:
-    """A mean over seeds.
+    """Mean and sample standard deviation over seeds.
 
     Attributes:
-        mean: The mean; nan without values.
-        sd: The sample standard deviation; None for fewer than two seeds.
-        seeds: How many.
+        mean: nan without values.
+        sd: None for fewer than two seeds.
+        seeds: Number of values.
     """
 
     mean: float
     sd: float | None
     seeds: int
 
+    @classmethod
+    def from_values(cls, values: Iterable[float | None]) -> "Spread":
+        """Summarise the values that are neither None nor nan.
 
-def spread(values: Iterable[float]) -> Spread:
-    """Mean and sample standard deviation of the values that there are.
-
-    >>> spread([1.0, 2.0, 3.0])
-    Spread(mean=2.0, sd=1.0, seeds=3)
-    """
-    known = np.array([value for value in values if not math.isnan(value)], dtype=np.float64)
-    if not len(known):
-        return Spread(math.nan, None, 0)
-    return Spread(float(known.mean()), float(known.std(ddof=1)) if len(known) > 1 else None, len(known))
+        >>> Spread.from_values([1.0, 2.0, None, 3.0])
+        Spread(mean=2.0, sd=1.0, seeds=3)
+        """
+        known = np.array([value for value in values if value is not None and not math.isnan(value)])
+        if not len(known):
+            return cls(math.nan, None, 0)
+        return cls(float(known.mean()), float(known.std(ddof=1)) if len(known) > 1 else None, len(known))
 
 
 @dataclass(frozen=True, eq=False)
 class Row:
-    """One row of a table: runs that differ in nothing but their seed.
+    """One row of a table: runs that differ only in their seed.
 
     Attributes:
         loss: The loss's name in the catalog.
-        method: What the records call the row.
-        setting: What the study varies, and its value here.
+        method: Name of the row in the records.
+        setting: Settings that the study varies.
         runs: Finished runs, by seed.
         failed: Runs without scores, by seed.
     """
@@ -65,7 +68,7 @@ class Row:
 
     @property
     def name(self) -> str:
-        """The method as tables call it."""
+        """Name of the method in tables."""
         return method_name(self.loss, self.method)
 
     @property
@@ -78,24 +81,26 @@ class Row:
         """Scores of the finished runs."""
         return [run.scores for run in self.runs if run.scores is not None]
 
-    def of(self, value: Callable[[Record], float | None]) -> Spread:
-        """Mean and spread of something that every run has."""
-        values = [value(run) for run in self.runs]
-        return spread(math.nan if each is None else each for each in values)
+    def spread(self, value: Callable[[Record], float | None]) -> Spread:
+        """Mean and standard deviation of a value of each run."""
+        return Spread.from_values(map(value, self.runs))
 
     def column(self, name: str) -> Spread:
-        """A column over seeds."""
-        return spread(scores.get(name, math.nan) for scores in self.scores)
+        """A metric or `tail`, over seeds."""
+        if name == TAIL:
+            return Spread.from_values(each.tail for each in self.scores if each.label_scores is not None)
+        return Spread.from_values(scores.get(name) for scores in self.scores)
 
-    @cached_property
-    def tail(self) -> Spread:
-        """Mean AP of the rarest third of the labels, over seeds."""
-        return spread(scores.tail for scores in self.scores if scores.label_scores is not None)
-
-    @cached_property
+    @property
     def validation(self) -> Spread:
-        """What chooses, on the validation images."""
-        return self.of(lambda run: run.validation.get(CHOSEN_BY))
+        """The metric that selects a setting, on the validation images."""
+        return self.spread(lambda run: run.validation.get(CHOSEN_BY))
+
+    @property
+    def loss_step(self) -> float:
+        """Shortest loss step in milliseconds of the runs timed on an idle machine; nan without any."""
+        timed = (run.loss_milliseconds for run in self.runs if run.timed_idle)
+        return min((each for each in timed if each is not None), default=math.nan)
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,12 +119,12 @@ class Study:
 
     @property
     def dataset_title(self) -> str:
-        """The dataset as tables call it."""
+        """Name of the dataset in tables."""
         sides = {record.image_side for record in self.records}
         return dataset_name(self.dataset, sides.pop() if len(sides) == 1 else None)
 
     def file_name(self, *what: str) -> str:
-        """A file name of the dataset, whatever its name has in it."""
+        """A valid file name that starts with the dataset's name."""
         return slug("-".join([self.dataset, *what]))
 
     @property
@@ -141,23 +146,24 @@ class Study:
         """The row of a method, if it has a finished run."""
         return next((row for row in self.done if row.method == method), None)
 
+    def rows_of(self, methods: Iterable[str]) -> list[Row]:
+        """Rows of those methods that have a finished run, in the order of `methods`."""
+        return [row for method in methods if (row := self.row(method)) is not None]
 
-def studies(records: Sequence[Record]) -> dict[str, list[Study]]:
-    """Datasets and their studies, the comparison first.
+
+def group_records(records: Sequence[Record]) -> dict[str, list[Study]]:
+    """Group records into the studies of each dataset, the comparison first.
 
     Raises:
-        DataError: Where runs of one table were not judged alike, or one is a duplicate.
+        DataError: Where runs of one table have different splits or test labels, or one is a duplicate.
     """
-    names: dict[str, set[str]] = {}
+    groups: dict[tuple[str, str], list[Record]] = defaultdict(list)
     for record in records:
-        names.setdefault(record.dataset, set()).add(record.study)
-    return {
-        dataset: [
-            _study(dataset, name, [each for each in records if (each.dataset, each.study) == (dataset, name)])
-            for name in sorted(names[dataset], key=_study_order)
-        ]
-        for dataset in sorted(names)
-    }
+        groups[record.dataset, record.study].append(record)
+    found: dict[str, list[Study]] = defaultdict(list)
+    for dataset, name in sorted(groups, key=lambda key: (key[0], _study_order(key[1]))):
+        found[dataset].append(_study(dataset, name, groups[dataset, name]))
+    return dict(found)
 
 
 def _study_order(name: str) -> tuple[int, str]:
@@ -167,13 +173,11 @@ def _study_order(name: str) -> tuple[int, str]:
 
 def _study(dataset: str, name: str, records: Sequence[Record]) -> Study:
     for what in ("split_checksum", "judged_by"):
-        _check_alike(what, records)
-    rows: dict[tuple[str, str, str], list[Record]] = {}
+        _check_same(what, records)
+    rows: dict[tuple[str, str, str], list[Record]] = defaultdict(list)
     for record in records:
-        key = (record.loss, record.method, json.dumps(record.setting, sort_keys=True))
-        rows.setdefault(key, []).append(record)
-    made = [_row(group) for group in rows.values()]
-    return Study(dataset, name, tuple(sorted(made, key=_order)))
+        rows[record.loss, record.method, json.dumps(record.setting, sort_keys=True)].append(record)
+    return Study(dataset, name, tuple(sorted(map(_row, rows.values()), key=_order)))
 
 
 def _row(records: list[Record]) -> Row:
@@ -193,12 +197,12 @@ def _row(records: list[Record]) -> Row:
     )
 
 
-def _check_alike(what: str, records: Sequence[Record]) -> None:
-    """Refuse runs that were trained on other images, or judged by others."""
+def _check_same(what: str, records: Sequence[Record]) -> None:
+    """Refuse runs that were trained or scored on different images."""
     first: Record | None = None
     for record in records:
         value = getattr(record, what)
-        if not value:  # a run that failed early does not know it
+        if not value:  # unknown for a run that failed early
             continue
         if first is not None and value != getattr(first, what):
             raise DataError(
@@ -210,13 +214,13 @@ def _check_alike(what: str, records: Sequence[Record]) -> None:
 
 
 def _order(row: Row) -> tuple[Any, ...]:
-    """Methods in the catalog's order, settings by their numbers."""
+    """Sort key: methods in the catalog's order, settings by value."""
     settings = tuple((name, *sortable(value)) for name, value in row.setting.items())
     return (*row_order(row.loss, row.method), settings)
 
 
 def sortable(value: Any) -> tuple[int, float, str]:
-    """A key that puts numbers in their order, before texts.
+    """Sort key that puts numbers before texts.
 
     >>> sorted([10, "b", 9.5, "a", True], key=sortable)
     [9.5, 10, True, 'a', 'b']
@@ -227,7 +231,7 @@ def sortable(value: Any) -> tuple[int, float, str]:
 
 
 def setting_text(setting: Mapping[str, Any]) -> str:
-    """A setting in words.
+    """Format a setting.
 
     >>> setting_text({"alpha": 1.5, "plr": False})
     'alpha = 1.5, plr = off'
@@ -236,7 +240,7 @@ def setting_text(setting: Mapping[str, Any]) -> str:
 
 
 def value_text(value: Any) -> str:
-    """A value as people write it.
+    """Format a value.
 
     >>> value_text(True), value_text(0.1), value_text(None)
     ('on', '0.1', 'none')

@@ -1,4 +1,4 @@
-"""Statistical significance: methods of interest against the best of the baselines."""
+"""Statistical significance of MARC and our methods against the best baselines."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -7,172 +7,161 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import ttest_ind_from_stats
 
-from marcir.catalog import METRICS
 from marcir.experiments.report.names import BASELINES, OF_INTEREST, OURS
 from marcir.experiments.report.runs import Row, Study
 from marcir.experiments.report.table import Cell, Line, Table, number_cell
 from marcir.metrics.comparison import ColumnComparison, compare_scores
+from marcir.metrics.retrieval_metrics import METRICS
 from marcir.metrics.scores import Scores
 
 LEVEL = 0.05
 METHOD = (
-    "A difference can come from the choice of queries or from the seeds; a verdict needs both excluded. p"
-    " of queries: paired randomisation test, in which queries with the same labels change places "
-    "together; they are drawn together for the 95 % interval, too. p of seeds: Welch's t test on the "
-    "scores of the seeds; by the test over queries alone, two seeds of one and the same loss often "
-    "differ. Both are two-sided. Holm p: the larger one, corrected for the columns of its table. better "
-    "or worse: Holm p < 0.05; level: anything else; open: one seed, which cannot tell. The best baseline "
-    "is the best on these test images, which makes better a hard verdict and worse an easy one. All of it"
-    " is about this split."
+    "Differences are tested over queries and over seeds; a verdict needs both. p of queries: paired "
+    "randomisation test, in which queries with equal label sets are swapped together; the 95 % interval "
+    "resamples them together, too. p of seeds: Welch's t test on the scores of the seeds, because the test "
+    "over queries alone often separates two seeds of one loss. Both are two-sided. Holm p: the larger one, "
+    "corrected for the columns of the table. better or worse: Holm p < 0.05; level: anything else; open: one "
+    "seed, not testable. The best baseline is selected on these test images, which makes better harder and "
+    "worse easier to reach. All results are for this split."
 )
 
 
 @dataclass(frozen=True)
-class Match:
-    """One column of a method against another's.
+class ColumnTest:
+    """Tests of one column of two methods.
 
     Attributes:
         against: The other method.
-        seeds: How many seeds both have; values of a query are means over them.
-        found: Interval and p over queries; the second is the method.
-        p_of_seeds: How often seeds alone would make such a difference; nan for fewer than two.
+        seeds: Number of seeds that both have; values of a query are means over them.
+        over_queries: Interval and p over queries; the second is the method.
+        p_of_seeds: p of Welch's t test over seeds; nan for fewer than two.
         holm: The larger p, corrected for the other columns.
     """
 
     against: str
     seeds: int
-    found: ColumnComparison
+    over_queries: ColumnComparison
     p_of_seeds: float
     holm: float
 
     @property
     def verdict(self) -> str:
-        """In one word."""
+        """better, worse, level, or open."""
         if math.isnan(self.p_of_seeds):
             return "open"
         if not self.holm < LEVEL:
             return "level"
-        return "better" if self.found.difference > 0 else "worse"
+        return "better" if self.over_queries.difference > 0 else "worse"
 
 
 @dataclass(frozen=True)
-class Contest:
-    """A method against others, column by column.
+class MethodComparison:
+    """Tests of a method against another, column by column.
 
     Attributes:
-        method: The method as the records call it.
-        name: As tables call it.
-        against: Whom it meets: a method's name, or "the best baseline".
-        matches: One per column that both have.
+        method: Name of the method in the records.
+        name: Its name in tables.
+        against: Name of the other method, or "the best baseline".
+        columns: One test per column that both have.
     """
 
     method: str
     name: str
     against: str
-    matches: tuple[Match, ...]
+    columns: tuple[ColumnTest, ...]
 
     @property
     def sentence(self) -> str:
-        """The verdicts, counted."""
-        verdicts = [match.verdict for match in self.matches]
-        counted = [f"{word} in {verdicts.count(word)}" for word in _VERDICTS]
-        said = [text for text in counted if not text.endswith(" 0")]
-        whom = "the best baseline of each column" if self.against == _BEST else self.against
-        return f"{self.name} against {whom}: {', '.join(said)} of {len(verdicts)} columns."
+        """How many columns have each verdict."""
+        verdicts = [each.verdict for each in self.columns]
+        counts = [f"{word} in {verdicts.count(word)}" for word in _VERDICTS if word in verdicts]
+        other = "the best baseline of each column" if self.against == _BEST else self.against
+        return f"{self.name} against {other}: {', '.join(counts)} of {len(verdicts)} columns."
 
     def table(self, study: Study) -> Table:
         """One line per column."""
-        columns = (
-            "",
-            "verdict",
-            "against",
-            "its mean",
-            "own mean",
-            "difference",
-            "95 % from",
-            "to",
-            "p of queries",
-            "p of seeds",
-            "Holm p",
-        )
-        lines = tuple(_line(match) for match in self.matches)
-        seeds = sorted({match.seeds for match in self.matches})
-        values = "Values of a query are means over the seeds that both have"
-        notes = (f"{self.sentence} {values} ({' to '.join(map(str, _ends(seeds)))}).",)
-        name = study.file_name(
-            self.method, "against", "best" if self.against == _BEST else self.against.lower()
-        )
-        return Table(name, f"{self.name} against {self.against}", columns, lines, notes)
+        seeds = [each.seeds for each in self.columns]
+        ends = " to ".join(map(str, sorted({min(seeds), max(seeds)})))
+        notes = (f"{self.sentence} Values of a query are means over the seeds that both have ({ends}).",)
+        other = "best" if self.against == _BEST else self.against.lower()
+        name = study.file_name(self.method, "against", other)
+        title = f"{self.name} against {self.against}"
+        return Table(name, title, _HEADER, tuple(map(_line, self.columns)), notes)
 
 
 _BEST = "the best baseline"
 _VERDICTS = ("better", "level", "worse", "open")
+_HEADER = (
+    *("", "verdict", "against", "its mean", "own mean", "difference"),
+    *("95 % from", "to", "p of queries", "p of seeds", "Holm p"),
+)
 
 
-def contests(study: Study) -> list[Contest]:
-    """The methods of interest against the best baseline, and ours against MARC."""
-    rows = {method: row for method in OF_INTEREST if (row := study.row(method)) is not None}
-    baselines = [row for loss in BASELINES if (row := study.row(loss)) is not None]
+def compare_methods(study: Study) -> list[MethodComparison]:
+    """Compare the methods of interest with the best baseline, and ours with MARC."""
+    baselines, marc = study.rows_of(BASELINES), study.row("marc")
     found = [
-        _contest(row, _BEST, {name: best_of(baselines, name, row) for name in METRICS})
-        for row in rows.values()
+        _compare(row, _BEST, {name: best_baseline(baselines, name, row) for name in METRICS})
+        for row in study.rows_of(OF_INTEREST)
     ]
-    for loss in OURS:
-        if "marc" in rows and loss in rows:
-            against = dict.fromkeys(METRICS, rows["marc"])
-            found.append(_contest(rows[loss], rows["marc"].name, against))
-    return [contest for contest in found if contest.matches]
+    if marc is not None:
+        found += [_compare(row, marc.name, dict.fromkeys(METRICS, marc)) for row in study.rows_of(OURS)]
+    return [each for each in found if each.columns]
 
 
-def best_of(rows: Sequence[Row], column: str, rival: Row) -> Row | None:
-    """The best row in a column over the seeds it shares with the rival: two at least, where any has two."""
-    shared = {id(row): _shared(row, rival) for row in rows if row.column(column).seeds}
+def best_baseline(rows: Sequence[Row], column: str, method: Row) -> Row | None:
+    """The best row in a column over the seeds shared with a method: at least two, where any row has two."""
+    shared = {id(row): _shared_seeds(row, method) for row in rows if row.column(column).seeds}
     enough = min(2, max(map(len, shared.values()), default=0))
     able = [row for row in rows if enough and len(shared.get(id(row), ())) >= enough]
     return max(able, key=lambda row: np.mean(_by_seed(row, shared[id(row)], column)), default=None)
 
 
-def _shared(row: Row, other: Row) -> list[int]:
+def _shared_seeds(row: Row, other: Row) -> list[int]:
     return sorted(set(row.seeds) & set(other.seeds))
 
 
-def _contest(row: Row, against: str, others: Mapping[str, Row | None]) -> Contest:
-    met: list[tuple[str, int, ColumnComparison, float]] = []
+def _compare(row: Row, against: str, others: Mapping[str, Row | None]) -> MethodComparison:
+    tested: list[tuple[str, int, ColumnComparison, float]] = []
     for name in METRICS:
         other = others[name]
-        seeds = _shared(row, other) if other is not None else []
+        seeds = _shared_seeds(row, other) if other is not None else []
         if other is None or not seeds or not row.column(name).seeds:
             continue
         labels = next(run.labels for run in other.runs if run.seed in seeds)
         first, second = seed_mean(other, seeds, name), seed_mean(row, seeds, name)
-        found = compare_scores(first, second, groups=labels or None)[0]
+        over_queries = compare_scores(first, second, groups=labels or None)[0]
         p_of_seeds = welch(_by_seed(other, seeds, name), _by_seed(row, seeds, name))
-        met.append((other.name, len(seeds), found, p_of_seeds))
-    corrected = holm([max(found.p, p) if not math.isnan(p) else math.nan for _, _, found, p in met])
-    matches = [Match(*each, holm=p) for each, p in zip(met, corrected, strict=True)]
-    return Contest(row.method, row.name, against, tuple(matches))
+        tested.append((other.name, len(seeds), over_queries, p_of_seeds))
+    corrected = holm([math.nan if math.isnan(p) else max(each.p, p) for _, _, each, p in tested])
+    columns = [ColumnTest(*each, holm=p) for each, p in zip(tested, corrected, strict=True)]
+    return MethodComparison(row.method, row.name, against, tuple(columns))
+
+
+def _scores(row: Row, seeds: Sequence[int]) -> list[Scores]:
+    return [run.scores for run in row.runs if run.seed in seeds and run.scores is not None]
 
 
 def _by_seed(row: Row, seeds: Sequence[int], column: str) -> list[float]:
-    return [run.scores[column] for run in row.runs if run.seed in seeds and run.scores is not None]
+    return [scores[column] for scores in _scores(row, seeds)]
 
 
 def welch(first: Sequence[float], second: Sequence[float]) -> float:
-    """Two-sided p of Welch's t test: are the means different? nan for fewer than two values each.
+    """Two-sided p of Welch's t test; nan for fewer than two values each.
 
     >>> round(welch([1.0, 2.0, 3.0], [4.0, 5.0, 7.0]), 4)
     0.0419
     """
     if min(len(first), len(second)) < 2:
         return math.nan
-    facts = [(np.mean(values), np.std(values, ddof=1), len(values)) for values in (first, second)]
-    p = float(ttest_ind_from_stats(*facts[0], *facts[1], equal_var=False).pvalue)
+    moments = [(np.mean(values), np.std(values, ddof=1), len(values)) for values in (first, second)]
+    p = float(ttest_ind_from_stats(*moments[0], *moments[1], equal_var=False).pvalue)
     return 1.0 if math.isnan(p) else p  # all values are the same
 
 
 def seed_mean(row: Row, seeds: Sequence[int], column: str) -> Scores:
-    """One column whose values are, query by query, the means over seeds."""
-    runs = [run.scores for run in row.runs if run.seed in seeds and run.scores is not None]
+    """Average a column over seeds, query by query."""
+    runs = _scores(row, seeds)
     ids = runs[0].ids
     values = []
     for scores in runs:
@@ -182,7 +171,7 @@ def seed_mean(row: Row, seeds: Sequence[int], column: str) -> Scores:
 
 
 def holm(p: Sequence[float]) -> list[float]:
-    """p-values corrected for their number, step by step from the smallest (Holm); nan stays out of it.
+    """Correct p-values for multiple tests by Holm's step-down method; nan is left out.
 
     >>> [round(value, 3) for value in holm([0.01, 0.04, 0.03])]
     [0.03, 0.06, 0.06]
@@ -195,25 +184,21 @@ def holm(p: Sequence[float]) -> list[float]:
     return corrected
 
 
-def _line(match: Match) -> Line:
-    found = match.found
+def _line(test: ColumnTest) -> Line:
+    found = test.over_queries
     cells = (
         Cell(found.column),
-        Cell(match.verdict),
-        Cell(match.against),
+        Cell(test.verdict),
+        Cell(test.against),
         number_cell(100 * found.first),
         number_cell(100 * found.second),
         *(_signed(value) for value in (found.difference, found.interval.low, found.interval.high)),
         number_cell(found.p, digits=4),
-        number_cell(match.p_of_seeds, digits=4),
-        number_cell(match.holm, digits=4),
+        number_cell(test.p_of_seeds, digits=4),
+        number_cell(test.holm, digits=4),
     )
     return Line(cells)
 
 
 def _signed(value: float) -> Cell:
     return Cell(f"{100 * value:+.1f}", 100 * value)
-
-
-def _ends(numbers: Sequence[int]) -> list[int]:
-    return sorted({numbers[0], numbers[-1]})

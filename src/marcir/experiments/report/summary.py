@@ -1,19 +1,19 @@
-"""The report in a few sentences, made from the numbers."""
+"""The summary sentences of a comparison, and the table of all runs."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from marcir.catalog import METRICS
 from marcir.experiments.record import Record
-from marcir.experiments.report.comparison import COST_OF, loss_step, margin, mean_ranks, reference
-from marcir.experiments.report.names import OF_INTEREST, method_name
-from marcir.experiments.report.runs import CHOSEN_BY, Row, Spread, Study, value_text
-from marcir.experiments.report.significance import Contest
+from marcir.experiments.report.comparison import loss_step_ratio, margin, mean_ranks, reference
+from marcir.experiments.report.names import OF_INTEREST
+from marcir.experiments.report.runs import CHOSEN_BY, TAIL, Row, Study, value_text
+from marcir.experiments.report.significance import MethodComparison
 from marcir.experiments.report.table import Cell, Line, Table, number_cell
+from marcir.metrics.retrieval_metrics import METRICS
 from marcir.text_tables import percent
 
-# Columns of "What was run": where each stands in a run's settings.
+# Columns of the table of runs, and their settings.
 _SETTINGS = {
     "backbone": "encoder.backbone",
     "frozen": "encoder.frozen",
@@ -24,38 +24,38 @@ _SETTINGS = {
     "schedule": "train.schedule",
     "sampler": "train.sampler",
 }
-# May differ between runs of one table without harm: what is compared, and where things lie.
-_FREE = ("loss.", "train.seed", "run", "data.root", "data.split", "data.cache")
+# Settings that may differ between runs of one table: what is compared, and paths.
+_MAY_DIFFER = ("loss.", "train.seed", "run", "data.root", "data.split", "data.cache")
 
 
-def comparison_sentences(study: Study, contests: Sequence[Contest]) -> list[str]:
-    """Who wins, by how much, and how sure that is."""
+def comparison_sentences(study: Study, compared: Sequence[MethodComparison]) -> list[str]:
+    """Summarise which methods are best, by how much, and with what significance."""
     rows = study.done
     if not rows:
         return [f"{study.dataset_title}: no run has finished."]
     return [
-        _what(study),
+        _scope(study),
         *_winners(rows),
         *_places(rows),
-        *(contest.sentence for contest in contests),
+        *(each.sentence for each in compared),
         *_below_untrained(study),
         *_cost(study),
-        *_doubts(study),
+        *_caveats(study),
     ]
 
 
-def _what(study: Study) -> str:
-    """How many methods and seeds, and of what network."""
+def _scope(study: Study) -> str:
+    """Number of methods and seeds, and the network."""
     seeds = sorted({len(row.runs) for row in study.done})
     methods = f"{len(study.done)} method{'s' if len(study.done) > 1 else ''}"
     each = f"{' to '.join(map(str, sorted({seeds[0], seeds[-1]})))} seed{'s' if seeds[-1] > 1 else ''} each"
     settings = [flat(record.config) for record in study.records]
-    known = {name: _values(settings, _SETTINGS[name]) for name in ("backbone", "epochs", "size")}
     frozen = " (frozen)" if _values(settings, _SETTINGS["frozen"]) == ["on"] else ""
-    network = f"{' and '.join(known['backbone'])}{frozen}" if known["backbone"] else ""
-    epochs = f"{' and '.join(known['epochs'])} epochs" if known["epochs"] else ""
-    size = f"{' and '.join(known['size'])} pixels" if known["size"] else ""
-    return ", ".join(part for part in (methods, each, network, epochs, size) if part) + "."
+    parts = [methods, each]
+    for name, unit in (("backbone", frozen), ("epochs", " epochs"), ("size", " pixels")):
+        if values := _values(settings, _SETTINGS[name]):
+            parts.append(" and ".join(values) + unit)
+    return ", ".join(parts) + "."
 
 
 def _winners(rows: Sequence[Row]) -> Iterator[str]:
@@ -65,13 +65,13 @@ def _winners(rows: Sequence[Row]) -> Iterator[str]:
         return
     winner, *others = (f"{row.name} ({rank:.1f})" for rank, row in ranked[:3])
     yield f"Best by mean rank over the seven columns: {winner}, then {' and '.join(others)}."
-    for what in (CHOSEN_BY, "tail"):
-        best, second = sorted(rows, key=lambda row: -_or_low(_spread(row, what).mean))[:2]
-        first, next_ = _spread(best, what), _spread(second, what)
-        if not math.isnan(next_.mean):
-            of = what if what != "tail" else "mean AP of the rarest third of the labels (tail)"
-            ahead = f"{margin(first, next_)} above the next, {second.name}"
-            yield f"Highest {of}: {best.name} with {percent(first.mean)}, {ahead}."
+    for name in (CHOSEN_BY, TAIL):
+        known = [(row, each) for row in rows if not math.isnan((each := row.column(name)).mean)]
+        if len(known) > 1:
+            (best, first), (second, other) = sorted(known, key=lambda each: -each[1].mean)[:2]
+            text = name if name != TAIL else "mean AP of the rarest third of the labels (tail)"
+            ahead = f"{margin(first, other)} above the next, {second.name}"
+            yield f"Highest {text}: {best.name} with {percent(first.mean)}, {ahead}."
 
 
 def _places(rows: Sequence[Row]) -> Iterator[str]:
@@ -86,7 +86,7 @@ def _places(rows: Sequence[Row]) -> Iterator[str]:
 
 
 def _below_untrained(study: Study) -> Iterator[str]:
-    """One sentence: which methods end below the untrained backbone, and in which columns."""
+    """Methods that end below the untrained backbone, and in which metrics."""
     found = []
     for row in study.done:
         below = [name for name in METRICS if row.column(name).mean < reference(study, "untrained", name).mean]
@@ -98,18 +98,17 @@ def _below_untrained(study: Study) -> Iterator[str]:
 
 
 def _cost(study: Study) -> Iterator[str]:
-    """Only where the loss steps were timed on an idle machine."""
-    unit = loss_step(study, COST_OF)
+    """Cost of the loss steps, where they were timed on an idle machine."""
     ratios = [
-        f"{loss_step(study, method) / unit:.2f} times for {method_name(method, method)}"
-        for method in OF_INTEREST
-        if unit and not math.isnan(loss_step(study, method) / unit)
+        f"{ratio:.2f} times for {row.name}"
+        for row in study.rows_of(OF_INTEREST)
+        if not math.isnan(ratio := loss_step_ratio(study, row))
     ]
     if ratios:
-        yield f"A loss step takes, beside MulSupCon's: {', '.join(ratios)}."
+        yield f"A loss step takes, relative to MulSupCon's: {', '.join(ratios)}."
 
 
-def _doubts(study: Study) -> Iterator[str]:
+def _caveats(study: Study) -> Iterator[str]:
     seeds = [len(row.runs) for row in study.done]
     if max(seeds) == 1:
         yield "One seed: the spread between seeds is unknown; a small difference may be that of seeds alone."
@@ -123,17 +122,17 @@ def _doubts(study: Study) -> Iterator[str]:
 
 
 def differing(records: Sequence[Record]) -> dict[str, list[str]]:
-    """Settings other than the loss that are not the same in all runs of a comparison."""
+    """Settings other than the loss that differ between the runs of a comparison."""
     found: dict[str, list[str]] = {}
     for record in records:
         for name, value in flat(record.config).items():
-            if not name.startswith(_FREE):
+            if not name.startswith(_MAY_DIFFER):
                 found.setdefault(name, []).append(value_text(value))
     return {name: sorted(set(values)) for name, values in found.items() if len(set(values)) > 1}
 
 
 def flat(config: Mapping[str, Any], before: str = "") -> dict[str, Any]:
-    """Nested settings by their dotted names.
+    """Flatten nested settings to dotted names.
 
     >>> flat({"train": {"epochs": 15}})
     {'train.epochs': 15}
@@ -141,14 +140,14 @@ def flat(config: Mapping[str, Any], before: str = "") -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, value in config.items():
         if isinstance(value, Mapping):
-            found.update(flat(value, f"{before}{name}."))
+            found |= flat(value, f"{before}{name}.")
         else:
             found[before + name] = value
     return found
 
 
 def runs_table(studies: Sequence[Study]) -> Table:
-    """What was run: one line per study."""
+    """One line per study: methods, seeds, runs and settings."""
     columns = ("", "study", "methods", "seeds", "runs", "failed", *_SETTINGS)
     lines = tuple(_runs_line(study) for study in studies)
     records = [record for study in studies for record in (*study.records, *study.failed)]
@@ -175,11 +174,3 @@ def _runs_line(study: Study) -> Line:
 
 def _values(settings: Sequence[Mapping[str, Any]], place: str) -> list[str]:
     return sorted({value_text(each[place]) for each in settings if place in each})
-
-
-def _spread(row: Row, column: str) -> Spread:
-    return row.tail if column == "tail" else row.column(column)
-
-
-def _or_low(value: float) -> float:
-    return -1.0 if math.isnan(value) else value

@@ -1,11 +1,11 @@
-"""A table whose numbers are kept beside their texts, and the four ways to write it."""
+"""Tables as plain text, Markdown, LaTeX, CSV and HTML."""
 
 import csv
 import html
 import io
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -13,17 +13,28 @@ from marcir.experiments.report.runs import Spread
 from marcir.text_tables import aligned, markdown, percent
 
 Mark = Literal["", "best", "second", "chosen"]
+_MARKS: dict[str, dict[Mark, str]] = {
+    "text": {"": "%s  ", "best": "**%s**", "second": " _%s_ ", "chosen": "%s *"},
+    "markdown": {"": "%s", "best": "**%s**", "second": "_%s_", "chosen": "%s (chosen)"},
+    "latex": {"": "%s", "best": r"\textbf{%s}", "second": r"\underline{%s}", "chosen": "%s (chosen)"},
+    "html": {
+        "": "%s",
+        "best": "<strong>%s</strong>",
+        "second": "<u>%s</u>",
+        "chosen": '%s <span class="chosen">chosen</span>',
+    },
+}
 
 
 @dataclass(frozen=True)
 class Cell:
-    """What stands in one place.
+    """A cell.
 
     Attributes:
-        text: As it is read.
-        value: The number behind it, for CSV.
+        text: The displayed text.
+        value: The number, for CSV.
         sd: Its standard deviation.
-        mark: What is special about it.
+        mark: How it is highlighted.
     """
 
     text: str
@@ -34,7 +45,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Line:
-    """A row of cells, and the heading it stands under."""
+    """A row of cells, and the heading of its group."""
 
     cells: tuple[Cell, ...]
     group: str = ""
@@ -46,10 +57,10 @@ class Table:
 
     Attributes:
         name: The name of its files, without an ending.
-        title: What stands over it.
+        title: The caption.
         columns: The header.
         lines: The rows, those of one group together.
-        notes: What a reader must know.
+        notes: Sentences below the table.
     """
 
     name: str
@@ -60,8 +71,8 @@ class Table:
 
     def text(self) -> str:
         """For a terminal: **best**, _second_."""
-        rows = [list(self.columns), *([_plain(cell) for cell in line.cells] for line in self.lines)]
-        rows[0][1:] = [f"{name}  " for name in rows[0][1:]]  # over the digits, beside the room of marks
+        rows = [list(self.columns), *([_marked(cell, "text") for cell in line.cells] for line in self.lines)]
+        rows[0][1:] = [f"{name}  " for name in rows[0][1:]]  # aligned with the digits, not with the marks
         return "\n".join(line.rstrip() for line in aligned(rows).splitlines())
 
     def markdown(self) -> str:
@@ -70,7 +81,7 @@ class Table:
         for heading, line in self._with_headings():
             if heading:
                 rows.append([f"*{_markdown(heading)}*", *[""] * (len(self.columns) - 1)])
-            rows.append([_starred(cell) for cell in line.cells])
+            rows.append([_marked(cell, "markdown", _markdown) for cell in line.cells])
         notes = [_markdown(" ".join(note.split())) for note in self.notes]
         return "\n\n".join([f"### {_markdown(self.title)}", markdown(rows), *notes]) + "\n"
 
@@ -82,7 +93,7 @@ class Table:
                 body.append(
                     rf"\midrule\multicolumn{{{len(self.columns)}}}{{l}}{{\emph{{{_tex(heading)}}}}} \\"
                 )
-            body.append(" & ".join(_tex_cell(cell) for cell in line.cells) + r" \\")
+            body.append(" & ".join(_marked(cell, "latex", _tex) for cell in line.cells) + r" \\")
         if body and not self.lines[0].group:
             body.insert(0, r"\midrule")
         notes = [
@@ -95,20 +106,14 @@ class Table:
         return "\n".join(lines) + "\n"
 
     def csv(self) -> str:
-        """Numbers with more digits; spreads and marks in columns of their own."""
-        out = io.StringIO()
-        writer = csv.writer(out, lineterminator="\n")
-        parts = [self._parts(place) for place in range(len(self.columns))]
-        grouped = any(line.group for line in self.lines)
-        names = [
-            f"{name} {part}".strip() for name, of in zip(self.columns, parts, strict=True) for part in of
-        ]
-        writer.writerow([*(["group"] if grouped else []), *names])
+        """Numbers with more digits; standard deviations and marks in their own columns."""
+        columns = [(place, part) for place in range(len(self.columns)) for part in self._parts(place)]
+        rows = [["group", *(f"{self.columns[place]} {part}".strip() for place, part in columns)]]
         for line in self.lines:
-            values = [
-                _csv_value(cell, part) for cell, of in zip(line.cells, parts, strict=True) for part in of
-            ]
-            writer.writerow([*([line.group] if grouped else []), *values])
+            rows.append([line.group, *(_csv_value(line.cells[place], part) for place, part in columns)])
+        grouped = any(line.group for line in self.lines)
+        out = io.StringIO()
+        csv.writer(out, lineterminator="\n").writerows(row if grouped else row[1:] for row in rows)
         return out.getvalue()
 
     def html(self) -> str:
@@ -123,7 +128,7 @@ class Table:
             if heading:
                 span = f'<th class="group" scope="rowgroup" colspan="{len(self.columns)}">'
                 rows.append(f"<tr>{span}<span>{html.escape(heading)}</span></th></tr>")
-            first, *rest = map(_html_cell, line.cells)
+            first, *rest = (_marked(cell, "html", html.escape) for cell in line.cells)
             cells = "".join(f"<td{look}>{cell}</td>" for cell, look in zip(rest, looks[1:], strict=True))
             rows.append(f'<tr><th scope="row">{first}</th>{cells}</tr>')
         notes = "".join(f"<p>{html.escape(note)}</p>" for note in self.notes)
@@ -135,7 +140,7 @@ class Table:
         )
 
     def _with_headings(self) -> Iterator[tuple[str, Line]]:
-        """Every row, and the heading that comes before it, if one does."""
+        """Every row, and the heading before it, if any."""
         last = ""
         for line in self.lines:
             yield (line.group if line.group != last else ""), line
@@ -150,38 +155,33 @@ class Table:
         return ["", *(["sd"] if spread else []), *(["mark"] if any(cell.mark for cell in cells) else [])]
 
 
-def score_cell(of: Spread, mark: Mark = "") -> Cell:
-    """A share of 1, shown in percent.
+def score_cell(score: Spread, mark: Mark = "") -> Cell:
+    """A score in 0..1, shown in percent.
 
     >>> score_cell(Spread(0.8314, 0.004, 3), "best").text
     '83.1 ± 0.4'
     """
-    if math.isnan(of.mean):
+    if math.isnan(score.mean):
         return Cell("-", mark=mark)
-    text = percent(of.mean) + ("" if of.sd is None else f" ± {percent(of.sd)}")
-    return Cell(text, 100 * of.mean, None if of.sd is None else 100 * of.sd, mark)
+    if score.sd is None:
+        return Cell(percent(score.mean), 100 * score.mean, None, mark)
+    return Cell(f"{percent(score.mean)} ± {percent(score.sd)}", 100 * score.mean, 100 * score.sd, mark)
 
 
 def number_cell(value: float | None, digits: int = 1) -> Cell:
-    """A number as it is."""
+    """A number with thousands separators."""
     if value is None or math.isnan(value):
         return Cell("-")
     return Cell(f"{value:,.{digits}f}", value)
 
 
-def _plain(cell: Cell) -> str:
-    around = {"best": "**{}**", "second": " _{}_ ", "chosen": "{} *"}
-    return around.get(cell.mark, "{}  ").format(cell.text)
+def _marked(cell: Cell, markup: str, escape: Callable[[str], str] = str) -> str:
+    return _MARKS[markup][cell.mark] % escape(cell.text)
 
 
 def _markdown(text: str) -> str:
-    """Text in which Markdown sees no marks, links, formulas or HTML."""
+    """Escape the special characters of Markdown."""
     return re.sub(r"([\\`*_<\[\]$~])", r"\\\1", text)
-
-
-def _starred(cell: Cell) -> str:
-    around = {"best": "**{}**", "second": "_{}_", "chosen": "{} (chosen)"}
-    return around.get(cell.mark, "{}").format(_markdown(cell.text))
 
 
 def _tex(text: str) -> str:
@@ -194,11 +194,6 @@ def _tex(text: str) -> str:
     return "".join(special.get(letter, letter) for letter in text)
 
 
-def _tex_cell(cell: Cell) -> str:
-    around = {"best": r"\textbf{%s}", "second": r"\underline{%s}", "chosen": r"%s (chosen)"}
-    return around.get(cell.mark, "%s") % _tex(cell.text)
-
-
 def _csv_value(cell: Cell, part: str) -> str:
     if part == "mark":
         return cell.mark
@@ -206,13 +201,3 @@ def _csv_value(cell: Cell, part: str) -> str:
     if number is not None:
         return f"{number:.6f}".rstrip("0").rstrip(".")
     return "" if part == "sd" or cell.text == "-" else cell.text
-
-
-def _html_cell(cell: Cell) -> str:
-    text = html.escape(cell.text)
-    around = {
-        "best": "<strong>{}</strong>",
-        "second": "<u>{}</u>",
-        "chosen": '{} <span class="chosen">chosen</span>',
-    }
-    return around.get(cell.mark, "{}").format(text)
