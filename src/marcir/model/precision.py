@@ -307,7 +307,9 @@ def _load_cached(file: Path, subject: str) -> TrialResult | None:
     except DataError:
         return None
     recent = cached.verdict != "open" or 0 <= time.time() - cached.time < _OPEN_SECONDS
-    return cached if cached.subject == subject and recent else None
+    if cached.subject != subject or not recent:
+        return None
+    return TrialResult(cached.verdict, cached.rate, cached.what)
 
 
 def _save_cached(file: Path, subject: str, result: TrialResult) -> None:
