@@ -33,6 +33,6 @@ def pretend_processor(monkeypatch: pytest.MonkeyPatch, kind: str | None = None) 
     monkeypatch.setattr(precision, "processor", lambda: CLAIMS)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     monkeypatch.delenv("ONEDNN_MAX_CPU_ISA", raising=False)
-    precision._tried.cache_clear()
+    precision._cached_trial.cache_clear()
     if kind is not None:
         monkeypatch.setattr(precision, "_TRIAL", child(CHILDREN[kind]))

@@ -30,8 +30,8 @@ def describe_exit(code: int) -> str:
     'its process ended with exit code 3'
     >>> describe_exit(-15)
     'its process was killed by SIGTERM'
-    >>> describe_exit(-4)[:88]
-    'its process was killed by SIGILL: an instruction that this processor lacks. Try --train.p'
+    >>> describe_exit(-4)[:80]
+    'its process was killed by SIGILL: an instruction that this processor lacks. Try '
     """
     if code >= 0:
         return f"its process ended with exit code {code}"

@@ -223,4 +223,4 @@ def test_a_mistake_is_answered_in_one_line(
 def test_a_table_without_images_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "labels.csv").write_text("path,labels\n")
     assert main(["data", "inspect", "--dataset", "manifest", "--root", str(tmp_path)]) == 2
-    assert "names no images" in capsys.readouterr().err
+    assert "lists no images" in capsys.readouterr().err

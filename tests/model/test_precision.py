@@ -212,7 +212,7 @@ def test_a_gpu_is_asked_not_tried(
 def test_a_verdict_is_used_again(trial_is: Callable[[str], Callable[[], int]]) -> None:
     trials = trial_is("faster")
     first = cached_trial(TINY)
-    precision._tried.cache_clear()  # as in another process
+    precision._cached_trial.cache_clear()  # as in another process
     trial_is_over = trials()
     assert cached_trial(TINY) == first
     assert trials() == trial_is_over == 1
@@ -250,7 +250,7 @@ def test_only_a_verdict_that_may_have_been_chance_grows_old(
     (file,) = (claims / "precision").glob("*.json")
     content = json.loads(file.read_text())
     file.write_text(json.dumps({**content, "time": content["time"] - 2 * 24 * 3600}))
-    precision._tried.cache_clear()
+    precision._cached_trial.cache_clear()
     cached_trial(TINY)
     assert trials() == (2 if kind == "killed" else 1)
 
@@ -263,7 +263,7 @@ def test_a_damaged_verdict_is_not_used(
     cached_trial(TINY)
     (file,) = (claims / "precision").glob("*.json")
     file.write_text(damaged)
-    precision._tried.cache_clear()
+    precision._cached_trial.cache_clear()
     assert cached_trial(TINY).is_faster
     assert trials() == 2
 

@@ -21,7 +21,7 @@ ON_A_DEVICE = [
         for package in ("labels", "losses", "model", "training")
         for path in SOURCE.glob(f"{package}/*.py")
     ),
-    *(SOURCE / "data" / name for name in ("augment.py", "dataset.py", "labelled.py", "resize.py")),
+    *(SOURCE / "data" / name for name in ("augment.py", "dataset.py", "labelled_embeddings.py", "resize.py")),
 ]
 MAKERS = {
     *("arange", "empty", "eye", "full", "linspace", "ones", "tensor", "zeros"),

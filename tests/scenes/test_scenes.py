@@ -12,7 +12,7 @@ import pytest
 
 from marcir.catalog import create_reader
 from marcir.errors import ConfigError, DataError
-from marcir.scenes import writing as scene_writing
+from marcir.scenes import write as scene_writing
 from marcir.scenes.canvas import SCENE_LABELS
 from marcir.scenes.drawing import draw_scene
 from marcir.scenes.write import VERSION, write_scenes

@@ -78,7 +78,7 @@ def test_a_run_that_did_not_record_its_images_stays_where_it_is(
     (run / "images.sha256").unlink()
     moved = Path(shutil.copytree(archive, tmp_path / "moved"))
     assert main(["train", *settings, "--data.root", str(moved), "--run", str(run)]) == 2
-    assert "has not recorded its images, so that they cannot be compared" in capsys.readouterr().err
+    assert "has not recorded a checksum of its images to compare with" in capsys.readouterr().err
     train(*settings, "--run", str(run))
 
 

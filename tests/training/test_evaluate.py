@@ -521,7 +521,7 @@ def test_an_unknown_query_is_refused_before_anything_is_written(
 ) -> None:
     out = tmp_path / "f"
     more = ["--figures", str(out), "--images", str(images), "--json", str(out / "s.json"), "--query", "lats"]
-    assert "--query 'lats' is none of the embeddings' ids. Did you mean 'last'?" in refusal(
+    assert "--query 'lats' is not an id of the embeddings. Did you mean 'last'?" in refusal(
         capsys, *files, *more
     )
     assert not out.exists()

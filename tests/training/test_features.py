@@ -39,7 +39,7 @@ from marcir.training.task import open_task
 from marcir.cli.train import read_config
 
 examples.BATCH, parts.PART_SECONDS = 32, 0.0
-batches, describe = int(sys.argv[1]), Encoder.extract_features
+batches, extract_features = int(sys.argv[1]), Encoder.extract_features
 
 def counted(self, images):
     global batches
@@ -47,7 +47,7 @@ def counted(self, images):
         print("waiting", flush=True)
         time.sleep(600)
     batches -= 1
-    return describe(self, images)
+    return extract_features(self, images)
 
 Encoder.extract_features = counted
 config = read_config(sys.argv[2:])
@@ -109,15 +109,15 @@ class Counted:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.calls, self.last = 0, sys.maxsize
         self.raises: type[BaseException] = Stop
-        describe: Callable[[Encoder, Tensor], Tensor] = Encoder.extract_features
+        extract_features: Callable[[Encoder, Tensor], Tensor] = Encoder.extract_features
 
         def counted(encoder: Encoder, images: Tensor) -> Tensor:
             if self.calls == self.last:
                 raise self.raises
             self.calls += 1
-            return describe(encoder, images)
+            return extract_features(encoder, images)
 
-        monkeypatch.setattr(Encoder, "describe", counted)
+        monkeypatch.setattr(Encoder, "extract_features", counted)
 
     def interrupt(self, arguments: list[str], after: int) -> None:
         self.last = after

@@ -129,7 +129,7 @@ def test_a_folder_with_something_else_in_it_is_refused(
 ) -> None:
     (tmp_path / "thesis.txt").write_text("precious")
     assert main(["train", *settings, "--run", str(tmp_path)]) == 2
-    assert "not empty and is no run" in capsys.readouterr().err
+    assert "not empty and not a run" in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
 
 

@@ -115,5 +115,5 @@ def test_a_run_that_began_in_bfloat16_is_refused_where_it_cannot_go_on(
     said = capsys.readouterr().err.splitlines()[-1]
     assert f"{run} was started in bfloat16, and {DIES}. Resume it where bfloat16 works." in said
     assert "To resume here, set ONEDNN_MAX_CPU_ISA=AVX512_CORE_BF16 in the environment" in said
-    assert said.endswith("To begin again in float32: --train.precision float32 and another --run.")
+    assert said.endswith("To start again in float32: --train.precision float32 and another --run.")
     assert before == {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
