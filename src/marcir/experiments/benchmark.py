@@ -258,8 +258,8 @@ def _reused(missing: Sequence[Record], results: Results) -> list[Record]:
         if same is None:
             left.append(record)
             continue
-        own = {"study": record.study, "method": record.method, "setting": record.setting}
-        results.save(replace(same, **own), _saved_vectors(same, results))  # type: ignore[arg-type]
+        copied = replace(same, study=record.study, method=record.method, setting=record.setting)
+        results.save(copied, _saved_vectors(same, results))
     return left
 
 

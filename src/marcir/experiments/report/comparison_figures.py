@@ -89,11 +89,12 @@ def unit_test_vectors(results: Results, record: Record) -> np.ndarray | None:
 
 
 def draw_maps(study: Study, results: Results, folder: Path) -> list[Block]:
-    """The test images in the plane, coloured by their rarest label, several methods side by side."""
+    """Draw the test images in two dimensions, coloured by their rarest label, one panel per method."""
     maps: dict[str, np.ndarray] = {}
     groups: list[str] = []
     shown: list[str] = []
-    for row in shown_methods(study):
+    methods = shown_methods(study)
+    for row in methods:
         record = row.runs[0]
         vectors = unit_test_vectors(results, record)
         own = [rarest_label(record, names) if names else "" for names in record.labels]
@@ -108,11 +109,11 @@ def draw_maps(study: Study, results: Results, folder: Path) -> list[Block]:
         maps[f"{row.name} ({100 * share:.0f} % of the variance)"] = points
     if not maps:
         return [Sentences((f"Maps are left out: {results.path} keeps no vectors of these methods.",))]
-    counts = _counts(shown_methods(study)[0].runs[0])
+    counts = _counts(methods[0].runs[0])
     order = sorted(set(groups) - {""}, key=lambda name: (counts.get(name, 0), name))[:GROUPS]
     path = folder / study.file_name("map.png")
     draw_embedding_maps(maps, groups, order, path)
-    missing = [row.name for row in shown_methods(study) if row.name not in shown]
+    missing = [row.name for row in methods if row.name not in shown]
     caption = (
         f"Test images of {study.dataset_title} by their two main directions (PCA of the unit "
         "vectors, first seed), coloured by the rarest label of each image, the rarest first."
