@@ -8,8 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
+import numpy as np
 import pytest
 
+from marcir.config import Config
 from marcir.errors import ConfigError, DataError
 from marcir.schema import Field, Number, SchemaError, load, parse, record, save, validate
 
@@ -108,3 +110,14 @@ def test_the_core_needs_no_pydantic() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
     assert done.stdout == "pydantic is not installed. Install it with: pip install 'marcir[train]'\n"
+
+
+def test_settings_from_python_may_be_paths_and_numbers_of_numpy() -> None:
+    config = Config.from_dict({"data": {"root": Path("tiles")}, "train": {"epochs": np.int64(3)}})
+    assert (config.data.root, config.train.epochs) == ("tiles", 3)
+
+
+def test_a_setting_that_no_file_could_hold_is_refused_in_one_line() -> None:
+    with pytest.raises(ConfigError, match="which no setting has") as caught:
+        Config.from_dict({"train": {"epochs": object()}})
+    assert "\n" not in str(caught.value)

@@ -1,5 +1,6 @@
-"""Describe how a child process ended."""
+"""Count processors, and describe how a child process ended."""
 
+import os
 import signal
 from typing import Final
 
@@ -18,6 +19,11 @@ _MEANINGS: Final = {
     signal.SIGBUS: "probably a full disk, or a file that was changed while it was read",
     signal.SIGABRT: "a library gave up; its message is above",
 }
+
+
+def processors() -> int:
+    """Number of processors that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def describe_exit(code: int) -> str:

@@ -116,7 +116,20 @@ def parse(kind: type[T], text: str | bytes, where: str = "") -> T:
 
 def validate(kind: type[T], content: Any, where: str = "") -> T:
     """Validate the content of a YAML file as a record; see `parse`."""
-    return parse(kind, json.dumps(content), where)
+    try:
+        text = json.dumps(content, default=_plain)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise SchemaError(f"{where or 'settings'}: {reason(error)}.") from error
+    return parse(kind, text, where)
+
+
+def _plain(value: Any) -> Any:
+    """A path as text, and a number of numpy as a number of Python."""
+    if hasattr(value, "__fspath__"):
+        return str(value)
+    if hasattr(value, "item"):
+        return value.item()
+    raise TypeError(f"{value!r} is of type {type(value).__name__}, which no setting has")
 
 
 def load(kind: type[T], path: str | Path, what: str, advice: str = "") -> T:

@@ -27,6 +27,11 @@ def test_an_unknown_device_is_refused(name: str, text: str) -> None:
         choose_device(name)
 
 
+def test_something_that_is_no_device_is_refused() -> None:
+    with pytest.raises(ConfigError, match="device 'None': unknown"):
+        choose_device(None)  # type: ignore[arg-type]
+
+
 def test_a_device_that_the_machine_lacks_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
     assert choose_device("cuda:0").index == 0

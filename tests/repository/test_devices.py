@@ -54,6 +54,13 @@ def test_no_tensor_is_made_without_a_device(path: Path) -> None:
     assert without_device(path.read_text("utf-8")) == []
 
 
+@pytest.mark.parametrize("path", ON_A_DEVICE, ids=lambda path: f"{path.parent.name}/{path.name}")
+def test_float64_is_left_to_one_function_because_mps_has_none(path: Path) -> None:
+    if path.parent.name in ("labels", "losses") and path.name != "sets.py":
+        assert ".double()" not in path.read_text("utf-8")
+        assert "dtype=torch.float64" not in path.read_text("utf-8")
+
+
 # A sum of a tensor of the device "meta", which has no content, and one on the CPU is an error, as on a GPU,
 # so that a tensor that was made in the wrong place is found on any machine.
 

@@ -7,10 +7,12 @@ import json
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from marcir.errors import StoreError
 from marcir.search.hits import COLUMNS, Hit, as_csv, as_geojson, metadata_names
+from marcir.search.records import Row
 
 
 def hit(name: str, **metadata: Any) -> Hit:
@@ -99,3 +101,10 @@ def test_every_format_has_the_same_values() -> None:
 def test_hits_without_boxes_are_no_map() -> None:
     with pytest.raises(StoreError, match="no hit of this page has a bounding box"):
         as_geojson([replace(hit("a"), bbox=None)])
+
+
+def test_a_cosine_that_rounding_has_carried_past_one_is_one() -> None:
+    row = Row("a", np.ones(1, np.float32))
+    assert [Hit.from_row(row, cosine).similarity for cosine in (1.0000001, -1.0000001, 0.5, None)] == [
+        *(1.0, -1.0, 0.5, None)
+    ]

@@ -8,6 +8,7 @@ import socket
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,9 +21,11 @@ from marcir.catalog import LOSSES, loss_options
 from marcir.cli import main
 from marcir.cli.train import read_config
 from marcir.config import Config
+from marcir.errors import ConfigError
 from marcir.training.build import build_encoder, build_loss
 from marcir.training.inputs import AugmentedImages
 from marcir.training.task import open_task
+from marcir.training.train import start_fabric
 from marcir.types import Embeddings
 from training_runs import start, train, weights
 
@@ -600,3 +603,19 @@ def test_the_configuration_proves_the_split_and_not_only_its_table(
     assert config["split_checksum"] != other.checksum
     same = open_task(read_config(settings)).split
     assert config["split_checksum"] == same.checksum
+
+
+@pytest.mark.parametrize("config", [None, "config.yaml", 3])
+def test_train_refuses_what_are_no_settings(config: Any) -> None:
+    with pytest.raises(ConfigError, match="train: expected settings by section"):
+        marcir.train(config)
+
+
+def test_more_processes_than_devices_are_refused(
+    settings: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    for device in ("cuda", "cuda:0"):
+        config = read_config([*settings, "--device", device, "--train.devices", "2"])
+        with pytest.raises(ConfigError, match="train.devices = 2"):
+            start_fabric(config)

@@ -4,8 +4,9 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import islice
-from os import cpu_count
 from typing import TypeVar
+
+from marcir.processes import processors
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -29,7 +30,7 @@ def read_batches(
     >>> list(read_batches([1, 2, 3], lambda n: n * n, size=2))
     [[1, 4], [9]]
     """
-    pool = ThreadPoolExecutor(cpu_count(), "read")
+    pool = ThreadPoolExecutor(processors(), "read")
     try:
         reading = deque[list[Future[Result]]]()
         for batch in in_batches(items, size):

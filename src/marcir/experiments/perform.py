@@ -102,6 +102,7 @@ def _loss_milliseconds(loss: MultiLabelLoss, config: Config, labels: torch.Tenso
 
     Also whether the machine was idle: no other process computes, and the rounds agree.
     """
+    loss = loss.cpu()
     idle = _load() <= torch.get_num_threads() + _OTHER_LOAD
     size = config.train.batch_size
     y = labels[torch.arange(size) % len(labels)]

@@ -39,6 +39,15 @@ def multi_hot(labels: Tensor, where: str) -> Tensor:
     return y.bool()
 
 
+def exact_float(values: Tensor) -> Tensor:
+    """Convert to float64, in which counts are exact; to float32 on MPS, which has no float64.
+
+    >>> exact_float(torch.tensor([True, False]))
+    tensor([1., 0.], dtype=torch.float64)
+    """
+    return values.float() if values.device.type == "mps" else values.double()
+
+
 def label_words(y: Tensor) -> Tensor:
     """Pack multi-hot rows into words of 24 labels, so that `&` is the intersection of two sets. (B, W)
 

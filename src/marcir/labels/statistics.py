@@ -14,7 +14,7 @@ from torch import Tensor
 from marcir.checks import check_choice
 from marcir.errors import LabelError
 from marcir.labels.overlap import shared_labels
-from marcir.labels.sets import distinct_sets, multi_hot
+from marcir.labels.sets import distinct_sets, exact_float, multi_hot
 from marcir.labels.supersets import SupersetCounts
 
 PairFrequency = Literal["joint", "pair_mean", "shared_mean", "shared_min"]
@@ -75,12 +75,12 @@ class LabelStatistics:
     @cached_property
     def _counts_of_seen(self) -> Tensor:
         """Label counts in which a label unseen in training counts as one. (L,)"""
-        return self.label_counts.clamp_min(1).double()
+        return exact_float(self.label_counts.clamp_min(1))
 
     @cached_property
     def cooccurrence(self) -> Tensor:
         """Training images that carry both of two labels; the diagonal is `label_counts`. (L, L)"""
-        rows = self.rows.double()  # counts beyond 2^24 stay exact
+        rows = exact_float(self.rows)  # counts beyond 2^24 stay exact
         return (rows.T @ (rows * self.counts[:, None])).long()
 
     @cached_property

@@ -5,7 +5,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from marcir.labels.sets import equal_rows, label_words
+from marcir.labels.sets import equal_rows, exact_float, label_words
 
 # 2^20 counts are 8 MiB; above that, sets are counted on first use.
 LARGEST_TABLE = 20
@@ -49,7 +49,7 @@ class SupersetCounts:
             halves = table.view(-1, 2, 1 << k)  # without label k, with label k
             halves[:, 0] += halves[:, 1]
         # Half the size stays in the cache; float32 holds whole numbers up to 2^24.
-        return table.float() if int(self.counts.sum()) < 1 << 24 else table.double()
+        return table.float() if int(self.counts.sum()) < 1 << 24 else exact_float(table)
 
     def _on_demand(self, y: Tensor, y_other: Tensor, words: Tensor, words_other: Tensor) -> Tensor:
         if not len(y) or not len(y_other):
@@ -75,5 +75,5 @@ class SupersetCounts:
         found = [torch.zeros(0, dtype=torch.int64, device=sets.device)]
         for block in sets.split(max(1, _ELEMENTS // len(rows))):
             contained = (block @ rows.T) == block.sum(1)[:, None]  # (I, S)
-            found.append(contained.double() @ self.counts.double())
+            found.append(exact_float(contained) @ exact_float(self.counts))
         return torch.cat(found).long()

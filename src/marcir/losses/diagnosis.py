@@ -10,7 +10,7 @@ from torch import Tensor
 
 from marcir.errors import BatchError, ConfigError
 from marcir.labels.overlap import jaccard
-from marcir.labels.sets import multi_hot
+from marcir.labels.sets import exact_float, multi_hot
 from marcir.losses.base import MultiLabelLoss
 from marcir.losses.cross_batch_memory import CrossBatchMemory
 from marcir.losses.distributed import DistributedLoss
@@ -82,7 +82,7 @@ def diagnose(
         cosine, influence = _by_overlap(loss, comparison)
     return LossDiagnosis(
         loss=float(value.detach()),
-        valid_anchors=float(valid.double().mean()),
+        valid_anchors=float(exact_float(valid).mean()),
         gradient_norm=float(gradient.norm()) if gradient_norm is None else float(gradient_norm),
         cosine=cosine,
         influence=influence,
@@ -146,12 +146,12 @@ class _BinMeans:
     """Means by bin, accumulated over blocks in double precision."""
 
     def __init__(self, like: Tensor) -> None:
-        self.sums = torch.zeros(len(JACCARD_BINS) + 1, dtype=torch.float64, device=like.device)
+        self.sums = exact_float(torch.zeros(len(JACCARD_BINS) + 1, device=like.device))
         self.counts = torch.zeros_like(self.sums)
 
     def add(self, bins: Tensor, values: Tensor) -> None:
         bins = bins.flatten()
-        self.sums += torch.bincount(bins, values.flatten().double(), minlength=len(self.sums))
+        self.sums += torch.bincount(bins, exact_float(values.flatten()), minlength=len(self.sums))
         self.counts += torch.bincount(bins, minlength=len(self.sums))
 
     def means(self) -> dict[str, float | None]:

@@ -28,7 +28,7 @@ def choose_device(name: str | torch.device = "auto") -> torch.device:
         return torch.device("cuda" if torch.cuda.is_available() else "mps" if _has_mps() else "cpu")
     try:
         device = torch.device(name)
-    except RuntimeError:
+    except (RuntimeError, TypeError):
         raise ConfigError(f"device '{name}': unknown. {did_you_mean(str(name), DEVICES)}") from None
     available = {"cpu": 1, "cuda": torch.cuda.device_count(), "mps": int(_has_mps())}.get(device.type)
     if available is None:

@@ -10,7 +10,6 @@ processes may write the same archive at once.
 
 import io
 import json
-import os
 import re
 import signal
 import sys
@@ -28,7 +27,7 @@ from typing import NamedTuple
 from marcir.checks import check_int, check_seed
 from marcir.errors import ConfigError, DataError, needs
 from marcir.files import atomic_write
-from marcir.processes import describe_exit
+from marcir.processes import describe_exit, processors
 from marcir.progress import track
 from marcir.scenes.drawing import SIZES, draw_scene
 
@@ -84,7 +83,7 @@ def write_scenes(out: str | Path, images: int, size: int, seed: int, workers: in
     """
     images, size = check_int("images", images, 1, _MAX_IMAGES), check_int("size", size, SIZES[0], SIZES[-1])
     settings = SceneSettings(images, size, check_seed(seed))
-    workers = _processors() if workers is None else check_int("workers", workers, 1)
+    workers = processors() if workers is None else check_int("workers", workers, 1)
     out = Path(out)
     _check_folder(out, settings)
     if (out / TABLE).is_file() and all(_image_path(out, index).is_file() for index in range(images)):
@@ -190,7 +189,3 @@ def _write_new(path: Path, content: bytes, durable: bool = True) -> None:
     except ConfigError:  # another process may have finished the same archive and removed the temporary file
         if not path.exists():
             raise
-
-
-def _processors() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -55,7 +55,7 @@ class Hit:
         wanted, labels = set(query_labels), set(row.labels)
         return cls(
             row.id,
-            similarity,
+            None if similarity is None else max(-1.0, min(1.0, similarity)),  # rounding may pass 1
             row.labels,
             tuple(label for label in row.labels if label in wanted),
             len(wanted & labels) / len(wanted | labels) if wanted else None,

@@ -1,7 +1,6 @@
 """What all requests share: the archive, its files, and worker threads with bounded queues."""
 
 import asyncio
-import os
 import threading
 import time
 from collections.abc import AsyncIterator, Callable
@@ -13,6 +12,7 @@ import torch
 from fastapi import FastAPI, Request
 
 from marcir.errors import MarcirError
+from marcir.processes import processors
 from marcir.search.queries import open_store
 from marcir.serve.embedding import EmbeddedImage, embed_content
 from marcir.serve.errors import unavailable
@@ -97,9 +97,9 @@ class Service:
         store = open_store(settings.store, resident=True, device=settings.device)
         self.archive = ServedArchive(store, settings.images is not None)
         self.originals = None if settings.images is None else Originals(settings.images)
-        processors = _processors()
-        searchers = min(_MAX_SEARCHERS, processors)
-        torch.set_num_threads(min(torch.get_num_threads(), max(1, processors // searchers)))
+        cores = processors()
+        searchers = min(_MAX_SEARCHERS, cores)
+        torch.set_num_threads(min(torch.get_num_threads(), max(1, cores // searchers)))
         self.searchers = Workers("search", searchers, WAITING_SEARCHES)
         self.embedders = Workers("upload", 1, WAITING_UPLOADS)
         self.readers = Workers("files", 4, WAITING_FILES)
@@ -149,8 +149,3 @@ class Service:
             self.archive.archive.model  # noqa: B018
         except MarcirError as error:
             log.error("uploads will be refused: %s", error)
-
-
-def _processors() -> int:
-    """Number of processors that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -38,6 +38,9 @@ class ModelEvaluation:
     root: Path
     notes: tuple[str, ...]
 
+    def __str__(self) -> str:
+        return "\n".join([str(self.evaluation), *self.notes])
+
 
 def evaluate(
     model: str | Path | None,
@@ -55,7 +58,7 @@ def evaluate(
 ) -> ModelEvaluation:
     """Embed an archive with a model and score it, beside chance, oracle and the backbone before training.
 
-    >>> print(evaluate("runs/mine", "manifest", "tiles").evaluation)  # doctest: +SKIP
+    >>> print(evaluate("runs/mine", "manifest", "tiles"))  # doctest: +SKIP
 
     Args:
         model: A folder of `marcir train`; None for ImageNet features.

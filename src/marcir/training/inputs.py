@@ -1,7 +1,7 @@
 """Inputs of the network: augmented images, or cached features of a frozen backbone."""
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Protocol
@@ -12,6 +12,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save, save_file
 from torch import Tensor
 
+from marcir.checks import check_int
 from marcir.config import Config
 from marcir.data.augment import Augmentation
 from marcir.data.dataset import ArchiveDataset
@@ -88,13 +89,19 @@ def embed_positions(
 ) -> Tensor:
     """Embed images of an archive without augmentation; float32, on the CPU. (N, D)"""
     device = encoder.device
+    check_int("batch_size", batch_size, 1)
     batches = list(in_batches(positions, batch_size))
     stored = chain.from_iterable(read_batches(batches, images.batch, 1, batches_ahead(device)))
     inputs = ((None, eval_inputs(batch, size, device)) for batch in stored)
     results = run_batches(encoder.embed, inputs, device, precision)
     if show_progress:
         results = track(results, len(positions), "embedding", size=lambda item: len(item[1]))
-    return torch.cat([vectors for _, vectors in results])
+    return _joined(results, encoder.dim)
+
+
+def _joined(results: Iterable[tuple[None, Tensor]], dim: int) -> Tensor:
+    """All vectors as one tensor. (N, D)"""
+    return torch.cat([torch.empty(0, dim, device="cpu"), *(vectors for _, vectors in results)])
 
 
 def eval_inputs(stored: Tensor, size: int, device: torch.device) -> Tensor:
@@ -151,13 +158,15 @@ class FrozenFeatures:
         """Embed images without augmentation. (N, D)"""
         features = ((None, self._whole[part]) for part in in_batches(positions, BATCH))
         results = run_batches(encoder.to_embedding, features, self._device, precision)
-        return torch.cat([vectors for _, vectors in results])
+        return _joined(results, encoder.dim)
 
     def _fingerprint(self, encoder: Encoder) -> str:
         scale = (*encoder.mean.flatten().tolist(), *encoder.std.flatten().tolist())
         digest = hashlib.sha256(
             f"2 {self._config.backbone} {self._seed} {self._versions} {self._task.size} {scale}".encode()
         )
+        if self._device.type != "cpu":  # features in half precision
+            digest.update(self._device.type.encode())
         for name, value in sorted(encoder.backbone.state_dict().items()):
             digest.update(name.encode() + value.contiguous().cpu().numpy().tobytes())
         digest.update(self._task.split.checksum.encode())

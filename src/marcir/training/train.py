@@ -6,6 +6,7 @@ import shlex
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
@@ -84,6 +85,8 @@ def train(config: Config | Mapping[str, Any], run: str | Path | None = None) -> 
         KeyboardInterrupt: After Ctrl-C, once a checkpoint is saved.
         MarcirError: For invalid settings, data or checkpoints.
     """
+    if not isinstance(config, Config | Mapping):
+        raise ConfigError(f"train: expected settings by section, found {type(config).__name__}.")
     if not isinstance(config, Config):
         config = Config.from_dict(with_dataset(config))
     result = train_run(config if run is None else replace(config, run=str(run)))
@@ -209,6 +212,12 @@ def start_fabric(config: Config) -> "Fabric":
     local = int(os.environ.get("LOCAL_WORLD_SIZE", config.train.devices))
     nodes = int(os.environ.get("WORLD_SIZE", local)) // local
     device = choose_device(config.train.device)
+    available = {"cuda": torch.cuda.device_count(), "mps": 1}.get(device.type, local)
+    if local > available or (local * nodes > 1 and device.index is not None):
+        raise ConfigError(
+            f"train.devices = {local}: '{config.train.device}' is {available if device.index is None else 1} "
+            "device of this machine. Use fewer processes, or a device without a number."
+        )
     fabric = Fabric(
         accelerator=device.type,
         devices=local if device.index is None else [device.index],
@@ -307,6 +316,9 @@ def _stop_on_interrupt(trainer: Trainer) -> Iterator[None]:
         if len(interrupts) == 1:
             trainer.reporter.info("stopping after this step (Ctrl-C again to stop immediately) ...")
 
+    if threading.current_thread() is not threading.main_thread():  # only that one may handle signals
+        yield
+        return
     before = signal.signal(signal.SIGINT, stop)
     try:
         yield
