@@ -476,9 +476,9 @@ def test_images_that_have_no_vector_are_refused(
     tifffile.imwrite(tmp_path / "nan.tif", np.full((8, 8, 3), np.nan, np.float32), photometric="rgb")
     tifffile.imwrite(tmp_path / "bands.tif", np.zeros((8, 8, 5), np.uint8), photometric="minisblack")
     (tmp_path / "text.png").write_text("no image")
-    assert "no pixel has a value" in refusal(capsys, "--store", store, "--image", tmp_path / "nan.tif")
+    assert "no valid pixel" in refusal(capsys, "--store", store, "--image", tmp_path / "nan.tif")
     assert "5 bands" in refusal(capsys, "--store", store, "--image", tmp_path / "bands.tif")
-    assert "it is no JPEG" in refusal(capsys, "--store", store, "--image", tmp_path / "text.png")
+    assert "not a readable JPEG" in refusal(capsys, "--store", store, "--image", tmp_path / "text.png")
     with pytest.raises(DataError):
         archive.by_image(np.full((8, 8, 3), np.nan, np.float32))
     for k in (0, 1.5):
