@@ -117,7 +117,7 @@ def test_ctrl_c_keeps_what_is_embedded_and_the_same_command_goes_on(
         assert main(command) == 130
     finally:
         signal.signal(signal.SIGINT, before)
-    assert "stopping: 16 images are in the store. The same command goes on." in capsys.readouterr().err
+    assert "stopping: 16 images are in the store. The same command continues." in capsys.readouterr().err
     monkeypatch.undo()
     monkeypatch.setenv("MARCIR_CACHE", str(tmp_path / "cache"))
     assert main(command) == 0

@@ -205,7 +205,7 @@ def test_a_store_of_another_version_is_refused(store: LanceStore) -> None:
 @pytest.mark.parametrize("content", ["{", "[]", "{}", '{"version": 1}', '{"version": 1, "x": 2}', "3"])
 def test_a_store_that_says_nothing_sensible_of_itself_is_refused(store: LanceStore, content: str) -> None:
     write_about(store.uri, content)
-    assert "what the store says of itself cannot be read" in refusal(store.uri)
+    assert "its header cannot be read" in refusal(store.uri)
 
 
 def test_vectors_of_another_model_are_refused(store: LanceStore) -> None:

@@ -224,7 +224,7 @@ def _refuse_inside(store: str | Path, images: str | Path) -> None:
 
 @dataclass(frozen=True, eq=False)
 class _Known:
-    """What tables say of images; None where there is no table."""
+    """Labels and metadata from tables; None where there is no table."""
 
     labels: dict[str, tuple[str, ...]] | None
     extra: dict[str, Extra] | None
@@ -243,7 +243,7 @@ class _Known:
         return cls(found, extra, tuple(notes))
 
     def apply_to(self, row: Row) -> Row:
-        """An image with what the tables say of it."""
+        """Add the labels and metadata of the tables to an image."""
         if self.labels is not None:
             row = replace(row, labels=self.labels.get(row.id, ()))
         if self.extra is not None:
@@ -263,7 +263,7 @@ class _Known:
 
 
 def _compared(table: str | Path | None, named: Collection[str], root: Path, ids: set[str]) -> list[str]:
-    """What is to be said of a table that names other images than there are.
+    """Notes on a table that names other images than there are.
 
     Raises:
         DataError: Where it names none of them.
@@ -293,11 +293,11 @@ def _read_labels(table: str | Path, root: Path) -> dict[str, tuple[str, ...]]:
     return found
 
 
-def _digest(said: object) -> str:
-    """A short fingerprint; none of what says nothing, so that an empty table changes nothing."""
-    if said in ([], [{}, None, "None"]):
+def _digest(content: object) -> str:
+    """A short fingerprint; empty for empty content, so that an empty table changes nothing."""
+    if content in ([], [{}, None, "None"]):
         return ""
-    text = json.dumps(said, sort_keys=True)
+    text = json.dumps(content, sort_keys=True)
     return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
 
@@ -322,7 +322,7 @@ class _Indexing:
         except KeyboardInterrupt:
             self._commit()
             print(
-                f"stopping: {self.store.count():,} images are in the store. The same command goes on.",
+                f"stopping: {self.store.count():,} images are in the store. The same command continues.",
                 file=sys.stderr,
             )
             raise

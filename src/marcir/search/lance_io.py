@@ -26,8 +26,8 @@ def translate_errors(uri: str) -> Iterator[None]:
     except (RuntimeError, ValueError, OSError, OverflowError) as error:
         if isinstance(error, StoreError):
             raise
-        said = re.sub(r",? ?/\S+\.rs:\d+(:\d+)?", "", reason(error))[:300].rstrip(" .,")
-        raise UnusableStoreError(f"{uri}: the store cannot be used ({said}).") from error
+        text = re.sub(r",? ?/\S+\.rs:\d+(:\d+)?", "", reason(error))[:300].rstrip(" .,")
+        raise UnusableStoreError(f"{uri}: the store cannot be used ({text}).") from error
 
 
 def file_is_gone(error: UnusableStoreError) -> bool:
@@ -37,7 +37,7 @@ def file_is_gone(error: UnusableStoreError) -> bool:
 
 @contextmanager
 def sole_writer(uri: str | Path) -> Iterator[None]:
-    """Keep other writers out of a folder; readers go on reading. Object storage has no locks.
+    """Keep other writers out of a folder; readers are not affected. Object storage has no locks.
 
     Raises:
         StoreError: Where another process is writing, and for a folder that holds other things.
@@ -107,8 +107,8 @@ def _is_whole(db: Any, name: str) -> bool:
 
 
 def read_about(uri: str, db: Any) -> About:
-    """What a store says of itself."""
+    """Read the header of a store."""
     try:
         return parse(About, db.open_table("about").to_arrow()["about"][0].as_py())
     except (KeyError, IndexError, ValueError) as error:
-        raise StoreError(f"{uri}: what the store says of itself cannot be read ({reason(error)}).") from error
+        raise StoreError(f"{uri}: its header cannot be read ({reason(error)}).") from error
