@@ -17,7 +17,7 @@ from PIL import Image
 from data import fakes
 from marcir.catalog import create_reader
 from marcir.data.archive import Archive
-from marcir.data.dataset import ImageFiles, PackedImages, open_images
+from marcir.data.dataset import ArchiveDataset, ImageFiles, PackedImages, open_images
 from marcir.data.readers.dlrsd import DLRSD
 from marcir.data.validation import broken_images, leave_out_broken
 from marcir.errors import BrokenImageError, ConfigError, DataError
@@ -393,3 +393,15 @@ def test_processes_that_start_at_once_see_the_same_whole_file(archive: Archive) 
     assert done.stdout == 3 * f"{total}\n"
     left = [path for path in Path(os.environ["MARCIR_CACHE"]).rglob(".*") if path.is_file()]
     assert not left, "no temporary file is left"
+
+
+@pytest.mark.parametrize("kind", [PackedImages, ImageFiles])
+def test_an_archive_is_a_torch_dataset(archive: Archive, kind: type[ArchiveDataset]) -> None:
+    dataset = kind(archive, 16)  # type: ignore[call-arg]  # both take these
+    samples = list(dataset)  # type: ignore[call-overload]  # torch leaves iteration to __getitem__
+    assert [sample["id"] for sample in samples] == list(archive.ids)
+    loader = torch.utils.data.DataLoader(dataset, batch_size=2)
+    batches = list(loader)
+    assert torch.equal(torch.cat([batch["image"] for batch in batches]), dataset.batch(range(len(archive))))
+    assert torch.equal(torch.cat([batch["label"] for batch in batches]), archive.labels)
+    assert [name for batch in batches for name in batch["id"]] == list(archive.ids)
