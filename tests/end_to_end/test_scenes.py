@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import pytest
-import torch
 
 from marcir.config import DataConfig, EncoderConfig
 from marcir.data.archive import open_archive
@@ -13,7 +12,8 @@ from marcir.labels import LabelStatistics
 from marcir.metrics.references import chance_scores
 from marcir.metrics.retrieval_scores import retrieval_scores
 from marcir.scenes.write import write_scenes
-from marcir.training.build import build_untrained
+from marcir.training.build import build_encoder, build_untrained
+from marcir.training.inputs import embed_positions
 from marcir.training.task import Task, image_size
 
 
@@ -26,11 +26,12 @@ def test_random_weights_are_hardly_above_chance(tmp_path: Path, own_cache: Path)
     train = split.positions(archive, "train")
     statistics = LabelStatistics.from_labels(archive.labels[train])
     task = Task(archive, split, open_images(archive, round(1.25 * size)), size, statistics)
-    encoder = build_untrained(EncoderConfig(backbone="resnet18", weights="none"), task, 0).eval()
+    settings = EncoderConfig(backbone="resnet18", weights="none")
+    like = build_encoder(settings, task, 0)
+    encoder = build_untrained(settings, 0, like, task.source, size, train)
     positions = task.positions("test")
-    with torch.inference_mode():
-        parts = [encoder.embed(task.images(positions[k : k + 100])) for k in range(0, 400, 100)]
     labels = archive.labels[positions]
-    found = retrieval_scores(torch.cat(parts), labels, per_label=False)["nDCG@100"]
+    vectors = embed_positions(encoder, task.source, size, positions, batch_size=100)
+    found = retrieval_scores(vectors, labels, per_label=False)["nDCG@100"]
     chance = chance_scores(labels)["nDCG@100"]
     assert chance < found < chance + 0.15

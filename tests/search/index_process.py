@@ -10,6 +10,7 @@ BATCH = 4
 
 def announcing_index(connection: Connection) -> None:
     """Send "ready" after the imports; then index what is received, announcing each step before it begins."""
+    from marcir.model.encoder import Encoder
     from marcir.search import index as stage
     from marcir.search.lance import LanceStore
 
@@ -24,9 +25,9 @@ def announcing_index(connection: Connection) -> None:
     LanceStore.create = staticmethod(announced(create, LanceStore.create))  # type: ignore[method-assign]
     LanceStore.add = announced(add, LanceStore.add)  # type: ignore[method-assign]
     LanceStore.optimize = announced(optimize, LanceStore.optimize)  # type: ignore[method-assign]
-    stage._Indexing._embed = announced(embed, stage._Indexing._embed)  # type: ignore[method-assign]
-    stage._COMMIT = stage.BATCH = BATCH  # small commits, so that a kill meets one
+    Encoder.embed = announced(embed, Encoder.embed)  # type: ignore[method-assign]
+    stage._COMMIT = BATCH  # small commits, so that a kill meets one
     connection.send("ready")
     model, images, store, labels = connection.recv()
-    stage.index(model, images, store, labels=labels)
+    stage.index(images, store, model=model, labels=labels, batch_size=BATCH)
     connection.recv()  # until killed
