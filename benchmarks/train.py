@@ -90,13 +90,13 @@ def main() -> None:
         def bare() -> None:
             for _ in range(arguments.steps):
                 trainer.optimiser.zero_grad()
-                trainer.fabric.backward(trainer.network(images).preprocess().sum())
+                trainer.fabric.backward(trainer.network(images).square().sum())
                 trainer.optimiser.step()
 
         def real() -> None:
             batches = repeat((0, range(batch)), arguments.steps)
             for ((_, positions, loaded),) in read_batches(batches, trainer._load, size=1, ahead=1):
-                trainer._step(positions, loaded, look=False)
+                trainer._step(positions, loaded, diagnosed=False)
 
         times = [(best_time(bare), best_time(real)) for _ in range(arguments.repeats)]
         seen = batch * arguments.steps
