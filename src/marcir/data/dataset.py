@@ -1,5 +1,6 @@
 """An archive as a torch dataset: images from files, or from a packed cache."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import cached_property
 from itertools import chain
@@ -23,7 +24,7 @@ Sample = dict[str, Any]
 _BATCH = 64  # files per batch
 
 
-class ArchiveDataset(Dataset[Sample]):
+class ArchiveDataset(Dataset[Sample], ABC):
     """Square images of one size, bands and dtype with their labels, by position in the archive.
 
     A `torch.utils.data.Dataset`: each sample has `image` (C, S, S), `label` (L,) and `id`.
@@ -45,13 +46,13 @@ class ArchiveDataset(Dataset[Sample]):
     dtype: np.dtype
 
     @property
+    @abstractmethod
     def checksum(self) -> str:
         """Checksum of all image files of the archive, including broken ones."""
-        raise NotImplementedError
 
+    @abstractmethod
     def batch(self, positions: Sequence[int]) -> Tensor:
         """Read images in the source's dtype, on the CPU. (B, C, S, S)"""
-        raise NotImplementedError
 
     def __len__(self) -> int:
         return len(self.archive)
@@ -131,7 +132,7 @@ class PackedImages(ArchiveDataset):
 
     Args:
         archive: The archive.
-        size: Side of the packed images, S; 1.25 times the training size leaves room for crops.
+        size: Side of the packed images, S; 1.25 times the training size, for random crops.
         on_broken: `error` refuses an archive with broken images, naming them; `skip` leaves them out of
             `archive`.
 

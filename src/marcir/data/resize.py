@@ -8,7 +8,7 @@ _LARGEST = {torch.uint8: 255, torch.uint16: 65535}
 
 
 def packed_size(size: int) -> int:
-    """Side of stored images: 1.25 times the network's input size, to leave room for crops.
+    """Side of stored images: 1.25 times the network's input size, for random crops.
 
     >>> packed_size(224)
     280
