@@ -2,7 +2,7 @@
 # ruff: noqa: D102  (documented in `Snapshot`)
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from marcir.checks import check_int
+from marcir.data.prefetch import in_batches
 from marcir.search.arrow import DETAILS, optional_column, to_descriptions, to_rows, vector_matrix
 from marcir.search.exact import no_common_image, random_rows
 from marcir.search.label_index import unknown_label
@@ -28,7 +29,7 @@ REFINE = 10
 _PARTITION_ROWS = 1000
 PROBED = 0.33
 _MIN_PROBED = 20
-_IDS_PER_QUERY = 500
+IDS_PER_QUERY = 500
 
 
 class ApproximateSearch(Snapshot):
@@ -135,7 +136,7 @@ class ApproximateSearch(Snapshot):
         self, ids: Sequence[str], columns: list[str] | None, convert: Callable[[pa.Table], list[Row]]
     ) -> list[Row]:
         found: dict[str, Row] = {}
-        for part in id_parts(ids):
+        for part in in_batches(ids, IDS_PER_QUERY):
             found |= {row.id: row for row in convert(self.select(columns, one_of("id", part), len(part)))}
         for image in ids:
             if image not in found:
@@ -164,12 +165,6 @@ class ApproximateSearch(Snapshot):
         column = self.select(["labels"], condition)["labels"]
         counts = pc.value_counts(pc.list_flatten(column)).to_pylist()
         return dict(sorted((each["values"], each["counts"]) for each in counts))
-
-
-def id_parts(ids: Sequence[str]) -> Iterator[Sequence[str]]:
-    """Ids in parts that one condition can hold."""
-    for start in range(0, len(ids), _IDS_PER_QUERY):
-        yield ids[start : start + _IDS_PER_QUERY]
 
 
 def partitions(rows: int) -> int:

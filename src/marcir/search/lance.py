@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
+from marcir.data.prefetch import in_batches
 from marcir.errors import MissingImageError, StoreError, UnusableStoreError, needs
 from marcir.schema import to_json
 from marcir.search.lance_io import (
@@ -32,7 +33,7 @@ with needs("store"):
     import pyarrow.compute as pc
     from lancedb.index import BTree, IvfSq
 
-    from marcir.search.approximate import ApproximateSearch, id_parts, partitions
+    from marcir.search.approximate import IDS_PER_QUERY, ApproximateSearch, partitions
     from marcir.search.arrow import DETAILS, schema, to_table
     from marcir.search.exact import ExactSearch
 
@@ -162,7 +163,7 @@ class LanceStore(Store):
             self._retry(lambda: self._merge(to_table(rows, self.about.dim)))
 
     def delete(self, ids: Sequence[str]) -> int:
-        parts = id_parts(list(dict.fromkeys(ids)))
+        parts = in_batches(dict.fromkeys(ids), IDS_PER_QUERY)
         return sum(self._retry(partial(self._delete, part)) for part in parts)
 
     def optimize(self) -> None:
@@ -220,7 +221,7 @@ class LanceStore(Store):
         for image, row in zip(table["id"].to_pylist(), table["_rowid"].to_pylist(), strict=True):
             first.setdefault(image, row)
         others = sorted(set(table["_rowid"].to_pylist()) - set(first.values()))
-        for part in id_parts(list(map(str, others))):
+        for part in in_batches(map(str, others), IDS_PER_QUERY):
             # By their row ids, so that two processes that do this do not remove both.
             self._table.delete(f"_rowid IN ({', '.join(part)})")
 
