@@ -1,5 +1,6 @@
 """The device of a network, and the loop that runs it over batches."""
 
+import threading
 from collections.abc import Iterator
 
 import pytest
@@ -7,7 +8,9 @@ import torch
 from torch import Tensor
 
 from marcir.errors import ConfigError
-from marcir.model.device import batches_ahead, choose_device, inference_precision, run_batches
+from marcir.model.backbone import create_backbone
+from marcir.model.device import choose_device, inference_precision, run_batches
+from marcir.model.encoder import Encoder
 
 
 def test_auto_is_cuda_then_mps_then_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -42,23 +45,78 @@ def test_a_device_that_the_machine_lacks_is_refused(monkeypatch: pytest.MonkeyPa
 def test_vectors_on_a_cpu_are_float32_whatever_autocast_surrounds_them() -> None:
     a, cpu = torch.randn(4, 4), torch.device("cpu")
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        ((_, found),) = run_batches(lambda images: images @ images, [(None, a)], cpu)
+        ((_, found),) = run_batches(lambda _, images: images @ images, [(None, a)], cpu)
         ((_, lowered),) = run_batches(
-            lambda images: (images @ images).bfloat16(), [(None, a)], cpu, inference_precision
+            lambda _, images: (images @ images).bfloat16(), [(None, a)], cpu, inference_precision
         )
     assert torch.equal(found, a @ a)
     assert lowered.dtype == torch.float32
 
 
-def test_a_cpu_reads_nothing_ahead_and_answers_batch_by_batch() -> None:
-    seen = list[str]()
+def batches_of(count: int, taken: list[int]) -> Iterator[tuple[int, Tensor]]:
+    for k in range(count):
+        taken.append(k)
+        yield k, torch.full((1, 2), float(k))
 
-    def batches() -> Iterator[tuple[int, Tensor]]:
-        for k in range(3):
-            seen.append(f"read {k}")
-            yield k, torch.full((1, 2), float(k))
 
-    for payload, vectors in run_batches(lambda images: images + 1, batches(), torch.device("cpu")):
-        seen.append(f"used {payload} {vectors[0, 0]:g}")
-    assert seen == ["read 0", "used 0 1", "read 1", "used 1 2", "read 2", "used 2 3"]
-    assert batches_ahead(torch.device("cpu")) == 0 < batches_ahead(torch.device("cuda"))
+@pytest.fixture
+def three_threads() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.mark.usefixtures("three_threads")
+@pytest.mark.parametrize("count", [0, 1, 2, 9])
+def test_batches_are_computed_in_threads_and_come_in_order(count: int) -> None:
+    threads, taken = set[tuple[str, int]](), list[int]()
+    barrier = threading.Barrier(3)
+
+    def network(payload: int, images: Tensor) -> Tensor:
+        threads.add((threading.current_thread().name, torch.get_num_threads()))
+        if payload < 3 and count == 9:
+            barrier.wait(timeout=60)  # three batches are computed at the same time, or this fails
+        return images + payload
+
+    results = list(run_batches(network, batches_of(count, taken), torch.device("cpu")))
+    assert [(payload, float(vectors[0, 0])) for payload, vectors in results] == [
+        (k, 2.0 * k) for k in range(count)
+    ]
+    if count == 1:  # a single query uses all processors
+        assert threads == {(threading.current_thread().name, 3)}
+    if count == 9:
+        assert len(threads) == 3
+        assert {number for _, number in threads} == {1}
+    assert torch.get_num_threads() == 3
+
+
+@pytest.mark.usefixtures("three_threads")
+def test_few_batches_are_taken_before_the_first_result_is_used() -> None:
+    taken = list[int]()
+    results = run_batches(lambda _, images: images, batches_of(50, taken), torch.device("cpu"))
+    next(results)
+    assert len(taken) == 4
+    results.close()  # type: ignore[attr-defined]  # a generator
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("embed")]
+
+
+def test_an_error_of_the_network_reaches_the_caller() -> None:
+    def network(payload: int, images: Tensor) -> Tensor:
+        if payload == 2:
+            raise ValueError("broken")
+        return images
+
+    with pytest.raises(ValueError, match="broken"):
+        list(run_batches(network, batches_of(5, []), torch.device("cpu")))
+
+
+@pytest.mark.usefixtures("three_threads")
+def test_vectors_do_not_depend_on_the_number_of_batches_at_a_time() -> None:
+    backbone = create_backbone("resnet18", 3, 64)
+    encoder = Encoder(backbone, 32, "projection", backbone.mean, backbone.std).eval()
+    images = torch.rand(6, 16, 3, 64, 64)
+    found = run_batches(lambda _, batch: encoder.embed(batch), enumerate(images), torch.device("cpu"))
+    with torch.inference_mode():
+        for (_, vectors), batch in zip(found, images, strict=True):
+            assert torch.equal(vectors, encoder.embed(batch))

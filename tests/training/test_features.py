@@ -182,9 +182,10 @@ def test_features_of_a_killed_process_are_completed_with_the_same_bits(
         assert killed.stdout.readline() == "waiting\n"
         killed.send_signal(signal.SIGKILL)
     assert killed.returncode == -signal.SIGKILL
-    assert len(part_files(own_cache, "features")) == 7
+    saved = len([path for path in part_files(own_cache, "features") if not path.name.startswith(".")])
+    assert 5 <= saved <= 7  # the last ones may still be on their way from the thread that computes them
     compute(frozen)
-    assert counted.calls == ALL - 7
+    assert counted.calls == ALL - saved
     assert content(own_cache) == unbroken
 
 

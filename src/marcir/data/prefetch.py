@@ -13,7 +13,7 @@ Result = TypeVar("Result")
 
 
 def read_batches(
-    items: Iterable[Item], work: Callable[[Item], Result], size: int, ahead: int = 0
+    items: Iterable[Item], work: Callable[[Item], Result], size: int, ahead: int = 2
 ) -> Iterator[list[Result]]:
     """Apply a function to every item in threads; yield the results in order, in batches.
 
@@ -24,8 +24,7 @@ def read_batches(
         items: The items to read.
         work: Reads one item.
         size: Items per batch.
-        ahead: Batches to read in advance. Use 0 if the network runs on the CPU: its threads wait for each
-            other, so a reader that takes one core would slow down all of them.
+        ahead: Batches to read in advance.
 
     >>> list(read_batches([1, 2, 3], lambda n: n * n, size=2))
     [[1, 4], [9]]

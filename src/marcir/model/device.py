@@ -2,7 +2,9 @@
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager
+from itertools import chain, islice
 from typing import TypeVar
 
 import torch
@@ -13,6 +15,8 @@ from marcir.errors import ConfigError, did_you_mean
 Payload = TypeVar("Payload")
 PrecisionContext = Callable[[torch.device], AbstractContextManager[None]]
 DEVICES = ("auto", "cpu", "cuda", "mps")
+# Each one holds the activations of a batch.
+_MOST_WORKERS = 8
 
 
 def choose_device(name: str | torch.device = "auto") -> torch.device:
@@ -39,11 +43,6 @@ def choose_device(name: str | torch.device = "auto") -> torch.device:
     return device
 
 
-def batches_ahead(device: torch.device) -> int:
-    """Number of batches to read in advance: none if the network runs on the CPU, which reading would slow."""
-    return 0 if device.type == "cpu" else 2
-
-
 def inference_precision(device: torch.device) -> AbstractContextManager[None]:
     """The autocast context of inference, which overrides an outer one.
 
@@ -56,30 +55,56 @@ def inference_precision(device: torch.device) -> AbstractContextManager[None]:
 
 
 def run_batches(
-    network: Callable[[Tensor], Tensor],
+    network: Callable[[Payload, Tensor], Tensor],
     batches: Iterable[tuple[Payload, Tensor]],
     device: torch.device,
     precision: PrecisionContext = inference_precision,
 ) -> Iterator[tuple[Payload, Tensor]]:
-    """Run a network over batches; yield each batch's payload and its vectors, float32, on the CPU.
+    """Run a network over batches, in order; yield each batch's payload and its vectors, float32, on the CPU.
 
-    An accelerator gets the next batch before the results of the last one are fetched.
+    On a CPU, several threads compute a batch each. That is faster than all processors on one batch, because
+    no thread waits for another, and it leaves no processor idle while files are read. An accelerator gets
+    its batches from one thread, which pins and copies them while results are fetched.
 
     Args:
-        network: Maps images on the device to vectors.
-        batches: Pairs of any payload and images, on the CPU or the device. (B, C, S, S)
+        network: Maps a batch's payload and its images to vectors, on the device.
+        batches: Pairs of any payload and images. (B, C, S, S)
         device: Device of the network.
         precision: Makes the autocast context for the device.
     """
-    depth = 0 if device.type == "cpu" else 1
-    launched = deque[tuple[Payload, Tensor]]()
-    for payload, images in batches:
+
+    def compute(payload: Payload, images: Tensor) -> Tensor:
         with torch.inference_mode(), precision(device):
-            launched.append((payload, network(to_device(images, device))))
-        if len(launched) > depth:
-            yield _fetch(*launched.popleft())
-    while launched:
-        yield _fetch(*launched.popleft())
+            return network(payload, to_device(images, device))
+
+    remaining = iter(batches)
+    first = list(islice(remaining, 2))
+    if len(first) < 2:  # one query must not wait for a single processor
+        yield from ((payload, _fetch(compute(payload, images))) for payload, images in first)
+        return
+    with _workers(device) as (pool, workers):
+        launched = deque[tuple[Payload, Future[Tensor]]]()
+        for payload, images in chain(first, remaining):
+            launched.append((payload, pool.submit(compute, payload, images)))
+            if len(launched) > workers:
+                payload, vectors = launched.popleft()
+                yield payload, _fetch(vectors.result())
+        for payload, vectors in launched:
+            yield payload, _fetch(vectors.result())
+
+
+@contextmanager
+def _workers(device: torch.device) -> Iterator[tuple[ThreadPoolExecutor, int]]:
+    """Threads that run a network: one for an accelerator, several that share the processors of a CPU."""
+    processors = torch.get_num_threads()
+    workers = min(processors, _MOST_WORKERS) if device.type == "cpu" else 1
+    threads = processors // workers if device.type == "cpu" else processors
+    pool = ThreadPoolExecutor(workers, "embed", torch.set_num_threads, (threads,))
+    try:
+        yield pool, workers
+    finally:
+        pool.shutdown(cancel_futures=True)
+        torch.set_num_threads(processors)  # the default of threads that start later
 
 
 def to_device(tensor: Tensor, device: torch.device) -> Tensor:
@@ -89,8 +114,8 @@ def to_device(tensor: Tensor, device: torch.device) -> Tensor:
     return tensor.to(device)
 
 
-def _fetch(payload: Payload, vectors: Tensor) -> tuple[Payload, Tensor]:
-    return payload, vectors.float().cpu()
+def _fetch(vectors: Tensor) -> Tensor:
+    return vectors.float().cpu()
 
 
 def _has_mps() -> bool:

@@ -12,7 +12,6 @@ from marcir.data.images import SUFFIXES, read_image
 from marcir.data.prefetch import in_batches, read_batches
 from marcir.data.validation import OnBroken, check_on_broken, raise_if_broken
 from marcir.errors import BrokenImageError, ConfigError, DataError
-from marcir.model.device import batches_ahead
 from marcir.model.model import BATCH, Model, load_model
 from marcir.model.pretrained import pretrained_model
 from marcir.progress import track
@@ -84,7 +83,7 @@ def embed_files(
             return image, error
 
     def usable() -> Iterator[tuple[str, np.ndarray]]:
-        files = read_batches(zip(ids, paths, strict=True), read, batch_size, batches_ahead(model.device))
+        files = read_batches(zip(ids, paths, strict=True), read, batch_size)
         for image, pixels in track(chain.from_iterable(files), len(paths), "embedding"):
             if not isinstance(pixels, BrokenImageError):
                 yield image, pixels

@@ -18,7 +18,7 @@ from marcir.data.resize import eval_transform, to_square
 from marcir.errors import ConfigError, DataError
 from marcir.files import reason
 from marcir.model.backbone import create_backbone
-from marcir.model.device import batches_ahead, choose_device, run_batches
+from marcir.model.device import choose_device, run_batches
 from marcir.model.encoder import Encoder
 from marcir.model.model_config import ModelConfig, parse_model_config
 
@@ -68,7 +68,7 @@ class Model:
         if isinstance(images, str | Path) or _is_pil_image(images) or getattr(images, "ndim", 4) != 4:
             raise ConfigError("embed: expected a list of images, found one. Write embed([image]).")
         check_int("batch_size", batch_size, 1)
-        squares = read_batches(enumerate(images), self._read, batch_size, batches_ahead(self.device))
+        squares = read_batches(enumerate(images), self._read, batch_size)
         vectors = [vectors for _, vectors in self.embed_batches((None, batch) for batch in squares)]
         return np.concatenate(vectors) if vectors else np.zeros((0, self.dim), np.float32)
 
@@ -94,7 +94,7 @@ class Model:
         ((_, vectors),) = self.embed_batches([(None, squares)])
         return vectors
 
-    def _embed(self, images: Tensor) -> Tensor:
+    def _embed(self, _: object, images: Tensor) -> Tensor:
         inputs = eval_transform(images, self.config.size).contiguous(memory_format=torch.channels_last)
         return self.encoder.embed(inputs)
 

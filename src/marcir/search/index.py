@@ -20,7 +20,6 @@ from marcir.data.label_csv import path_below, read_label_table
 from marcir.data.prefetch import in_batches, read_batches
 from marcir.errors import BrokenImageError, DataError, needs
 from marcir.figures.samples import displayable
-from marcir.model.device import batches_ahead
 from marcir.model.embed import images_of_folder
 from marcir.model.model import BATCH, Model, load_model
 from marcir.model.pretrained import is_imagenet_only, pretrained_model
@@ -331,7 +330,7 @@ class _Indexing:
         self, ids: list[str], paths: list[Path], size: int
     ) -> Iterator[tuple[list[_File], list[np.ndarray]]]:
         """New and changed files in batches, with their images."""
-        files = read_batches(zip(ids, paths, strict=True), self._read, size, batches_ahead(self.model.device))
+        files = read_batches(zip(ids, paths, strict=True), self._read, size)
         for batch in in_batches(
             self._needing_vectors(track(chain.from_iterable(files), len(ids), "indexing")), size
         ):

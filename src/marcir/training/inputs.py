@@ -1,7 +1,7 @@
 """Inputs of the network: augmented images, or cached features of a frozen backbone."""
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Protocol
@@ -19,7 +19,7 @@ from marcir.data.dataset import ArchiveDataset
 from marcir.data.prefetch import in_batches, read_batches
 from marcir.data.resize import eval_transform
 from marcir.files import atomic_write, cache_folder
-from marcir.model.device import PrecisionContext, batches_ahead, inference_precision, run_batches, to_device
+from marcir.model.device import PrecisionContext, inference_precision, run_batches, to_device
 from marcir.model.encoder import Encoder
 from marcir.progress import track
 from marcir.training.build import fit_batch_norm
@@ -91,9 +91,8 @@ def embed_positions(
     device = encoder.device
     check_int("batch_size", batch_size, 1)
     batches = list(in_batches(positions, batch_size))
-    stored = chain.from_iterable(read_batches(batches, images.batch, 1, batches_ahead(device)))
-    inputs = ((None, eval_inputs(batch, size, device)) for batch in stored)
-    results = run_batches(encoder.embed, inputs, device, precision)
+    stored = ((None, batch) for (batch,) in read_batches(batches, images.batch, 1))
+    results = run_batches(lambda _, batch: encoder.embed(eval_inputs(batch, size)), stored, device, precision)
     if show_progress:
         results = track(results, len(positions), "embedding", size=lambda item: len(item[1]))
     return _joined(results, encoder.dim)
@@ -104,9 +103,9 @@ def _joined(results: Iterable[tuple[None, Tensor]], dim: int) -> Tensor:
     return torch.cat([torch.empty(0, dim, device="cpu"), *(vectors for _, vectors in results)])
 
 
-def eval_inputs(stored: Tensor, size: int, device: torch.device) -> Tensor:
-    """Stored images as network inputs without augmentation, on the device. (B, C, size, size)"""
-    return eval_transform(to_device(stored, device), size).contiguous(memory_format=torch.channels_last)
+def eval_inputs(stored: Tensor, size: int) -> Tensor:
+    """Stored images as network inputs without augmentation. (B, C, size, size)"""
+    return eval_transform(stored, size).contiguous(memory_format=torch.channels_last)
 
 
 class FrozenFeatures:
@@ -157,7 +156,7 @@ class FrozenFeatures:
     ) -> Tensor:
         """Embed images without augmentation. (N, D)"""
         features = ((None, self._whole[part]) for part in in_batches(positions, BATCH))
-        results = run_batches(encoder.to_embedding, features, self._device, precision)
+        results = run_batches(lambda _, batch: encoder.to_embedding(batch), features, self._device, precision)
         return _joined(results, encoder.dim)
 
     def _fingerprint(self, encoder: Encoder) -> str:
@@ -225,16 +224,15 @@ class FrozenFeatures:
         def read(item: tuple[int, range]) -> tuple[tuple[int, range], Tensor]:
             return item, self._task.source.batch(item[1])
 
-        def inputs() -> Iterator[tuple[tuple[int, range], Tensor]]:
-            stored = read_batches(missing, read, 1, batches_ahead(self._device))
-            for (version, batch), images in chain.from_iterable(stored):
-                if version == 0:
-                    yield (version, batch), eval_inputs(images, self._task.size, self._device)
-                else:
-                    yield (version, batch), augmented.inputs(images, batch, epoch=0, view=version - 1)
+        def extract(item: tuple[int, range], images: Tensor) -> Tensor:
+            version, batch = item
+            if version == 0:
+                return encoder.extract_features(eval_inputs(images, self._task.size))
+            return encoder.extract_features(augmented.inputs(images, batch, epoch=0, view=version - 1))
 
+        stored = chain.from_iterable(read_batches(missing, read, 1))
         for (version, batch), features in track(
-            run_batches(encoder.extract_features, inputs(), self._device),
+            run_batches(extract, stored, self._device),
             len(self._task.archive) * (self._versions + 1),
             "embedding with the frozen backbone",
             done=sum(len(features) for features in parts.tensors.values()),
