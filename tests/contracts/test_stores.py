@@ -71,11 +71,11 @@ class Following(LanceStore):
 
     def add(self, rows: Sequence[Row]) -> None:
         super().add(rows)
-        self.refresh()
+        self._check_at = 0.0
 
     def delete(self, ids: Sequence[str]) -> int:
         removed = super().delete(ids)
-        self.refresh()
+        self._check_at = 0.0
         return removed
 
 

@@ -135,13 +135,15 @@ def test_threads_share_a_resident_store_while_another_process_writes(store: Lanc
         asking = [pool.submit(ask, seed) for seed in range(6)]
         for start in range(50, 150, 10):
             store.add(rows(10, start))
-            shared.refresh()
+            shared._check_at = 0.0
+            shared.count()
         ends.set()
         assert all(each.result(timeout=60) for each in asking)
+    shared._check_at = 0.0
     assert shared.count() == 150
 
 
-def test_a_resident_store_checks_for_changes_once_in_a_while_and_when_it_is_refreshed(
+def test_a_resident_store_checks_for_changes_once_in_a_while(
     store: LanceStore,
 ) -> None:
     resident = LanceStore(store.uri, resident=True)
@@ -151,7 +153,7 @@ def test_a_resident_store_checks_for_changes_once_in_a_while_and_when_it_is_refr
     store.delete(["000000"])
     assert resident.count() == 50
     assert resident.describe(["000000"])[0].labels == ("label 0",)
-    resident.refresh()
+    resident._check_at = 0.0
     assert resident.count() == len(resident.ids()) == 59
     with pytest.raises(MissingImageError):
         resident.describe(["000000"])

@@ -269,7 +269,7 @@ def test_a_resident_archive_searches_and_describes_one_state(store: Path, tmp_pa
     searching.store._check_at = time.monotonic() + 1000
     copy.delete([before.hits[0].id])
     assert searching.by_id(FIRST, 3) == before
-    searching.store.refresh()
+    searching.store._check_at = 0.0
     assert before.hits[0].id not in [hit.id for hit in searching.by_id(FIRST, 3).hits]
 
 

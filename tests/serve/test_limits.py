@@ -8,11 +8,13 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import numpy as np
 import pytest
 
 from marcir.model.model import Model
 from marcir.serve import run, service, uploads
-from marcir.serve.embedding import EmbeddedImage, embed_content
+from marcir.serve.schemas import EmbedResponse
+from marcir.serve.service import embed_content
 from marcir.serve.settings import MAX_UPLOAD_BYTES
 from serve.server_process import Server
 from serve.server_thread import serving_in_a_thread
@@ -20,7 +22,7 @@ from serve.server_thread import serving_in_a_thread
 FIRST = "images/000000.png"
 
 
-def embed_slowly(model: Model, content: bytes, title: str) -> EmbeddedImage:
+def embed_slowly(model: Model, content: bytes, title: str) -> tuple[np.ndarray, EmbedResponse]:
     """Takes a second for a TIFF."""
     time.sleep(1.0 if content.startswith(b"II") else 0.0)
     return embed_content(model, content, title)

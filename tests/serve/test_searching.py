@@ -10,7 +10,7 @@ import pytest
 
 from marcir.search import Filter
 from marcir.search.queries import SearchableArchive, open_store, query_by_examples
-from marcir.serve.vectors import decode_vector, encode_vector
+from marcir.serve.served_archive import decode_vector, encode_vector
 from serve.server_process import Server
 from serve.small_archive import DIM, NASTY, NASTY_LABELS
 

@@ -7,7 +7,6 @@ from numpy.typing import NDArray
 
 from marcir.checks import check_int, check_seed
 from marcir.scenes.canvas import MIN_SHARE, Canvas, Span
-from marcir.scenes.canvas import SCENE_LABELS as SCENE_LABELS
 from marcir.scenes.layout import ACROSS, ANYWHERE, Patch, Road, Rows, Step
 
 SIZES = range(16, 1025)
@@ -166,7 +165,7 @@ def draw_scene(seed: int, index: int, size: int) -> tuple[NDArray[np.uint8], fro
         ConfigError: For a seed, an index or a size out of range.
 
     >>> image, labels = draw_scene(seed=0, index=5, size=64)
-    >>> image.shape, image.dtype, labels <= set(SCENE_LABELS)
+    >>> image.shape, image.dtype, labels <= set(MIN_SHARE)
     ((64, 64, 3), dtype('uint8'), True)
     """
     check_seed(seed)

@@ -90,7 +90,10 @@ def write_scenes(out: str | Path, images: int, size: int, seed: int, workers: in
         return
     _write_new(out / SETTINGS, (json.dumps(settings._asdict(), indent=1) + "\n").encode())
     (out / "images").mkdir(exist_ok=True)
-    rows = _draw_all(out, settings, workers)
+    chunks = [range(start, min(start + _CHUNK, images)) for start in range(0, images, _CHUNK)]
+    draw, workers = partial(_draw_chunk, out, settings), min(workers, len(chunks))
+    drawn = map(draw, chunks) if workers == 1 else _pooled(out, draw, chunks, workers)
+    rows = [row for rows in track(drawn, len(chunks), "drawing scenes") for row in rows]
     _write_new(out / TABLE, "".join(["path,labels\n", *rows]).encode())
     for path in [*out.glob(".*"), *out.glob("images/.*")]:
         if _TEMPORARY.fullmatch(path.relative_to(out).as_posix()):
@@ -118,17 +121,6 @@ def _image_path(out: Path, index: int) -> Path:
     return out / "images" / f"{index:06}.png"
 
 
-def _draw_all(out: Path, settings: SceneSettings, workers: int) -> list[str]:
-    """Draw and write every image; return the rows of the label table."""
-    chunks = [
-        range(start, min(start + _CHUNK, settings.images)) for start in range(0, settings.images, _CHUNK)
-    ]
-    draw = partial(_draw_chunk, out, settings)
-    workers = min(workers, len(chunks))
-    drawn = map(draw, chunks) if workers == 1 else _pooled(out, draw, chunks, workers)
-    return [row for rows in track(drawn, len(chunks), "drawing scenes") for row in rows]
-
-
 def _pooled(
     out: Path, draw: Callable[[range], list[str]], chunks: list[range], workers: int
 ) -> Iterator[list[str]]:
@@ -141,9 +133,8 @@ def _pooled(
         children += active_children()
         yield from drawn
     except BrokenProcessPool as error:
-        pool.shutdown(
-            wait=True, cancel_futures=True
-        )  # else two threads wait for one child, and one gets no exit code
+        # Else two threads wait for one child, and one gets no exit code.
+        pool.shutdown(wait=True, cancel_futures=True)
         # Exit code of the first dead process; the pool ends all others with SIGTERM.
         codes = [child.exitcode for child in children if child.exitcode not in (None, 0, -signal.SIGTERM)]
         death = describe_exit(codes[0] or 0) if codes else "a process ended without an exit code"
@@ -154,11 +145,7 @@ def _pooled(
 
 @contextmanager
 def _script_hidden() -> Iterator[None]:
-    """Let new processes start without importing the caller's script.
-
-    A spawned process imports the script that started it, and so runs it again if it lacks
-    `if __name__ == "__main__"`. Drawing does not need it.
-    """
+    """Let new processes start without importing the caller's script, and so running it again."""
     script = sys.modules["__main__"]
     sys.modules["__main__"] = ModuleType("__main__")
     try:

@@ -2,7 +2,7 @@
 # ruff: noqa: D102  (documented in `Snapshot`)
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,12 +12,10 @@ import pyarrow.compute as pc
 from marcir.checks import check_int
 from marcir.data.prefetch import in_batches
 from marcir.search.arrow import DETAILS, optional_column, to_descriptions, to_rows, vector_matrix
-from marcir.search.exact import no_common_image, random_rows
-from marcir.search.label_index import unknown_label
+from marcir.search.exact import random_rows
 from marcir.search.lance_io import translate_errors
-from marcir.search.missing import missing
+from marcir.search.missing import missing, no_common_image, unknown_label
 from marcir.search.records import Filter, Neighbour, Row, check_queries
-from marcir.search.sql import condition_of, one_of
 from marcir.search.store import OptionalField, Snapshot
 
 # An approximate index alone finds two of three neighbours; candidates are compared exactly again.
@@ -33,14 +31,10 @@ IDS_PER_QUERY = 500
 
 
 class ApproximateSearch(Snapshot):
-    """A `Snapshot` that reads the table for every question, with the approximate index where there is one.
+    """A `Snapshot` that reads the LanceDB table for every question, with its approximate index if it has one.
 
-    Args:
-        uri: Of the store, for messages.
-        table: The LanceDB table of images.
-        dim: Length of a vector.
-        page: Neighbours are searched in multiples of this. A deeper search may find others: pages of one
-            search are the same as long as they are cut from the same depth.
+    Neighbours are searched in multiples of a page. A deeper search may find others: pages of one search are
+    the same as long as they are cut from the same depth.
     """
 
     exact = False
@@ -170,3 +164,35 @@ class ApproximateSearch(Snapshot):
 def partitions(rows: int) -> int:
     """Number of partitions of the approximate index of a table."""
     return max(1, rows // _PARTITION_ROWS)
+
+
+def one_of(column: str, values: Iterable[str]) -> str:
+    """The condition that a column has one of some values."""
+    return f"{column} IN ({_texts(values)})"
+
+
+def condition_of(where: Filter | None) -> str | None:
+    """The condition of a filter on labels and ids; None where it has none.
+
+    >>> condition_of(Filter(all=("ship", "dock")))
+    "array_has_all(labels, ['ship', 'dock'])"
+    >>> condition_of(Filter(without=("it's.png",)))
+    "NOT id IN ('it''s.png')"
+    """
+    if where is None:
+        return None
+    parts = []
+    if where.any:
+        parts.append(f"array_has_any(labels, [{_texts(where.any)}])")
+    if where.all:
+        parts.append(f"array_has_all(labels, [{_texts(where.all)}])")
+    if where.none:
+        parts.append(f"NOT array_has_any(labels, [{_texts(where.none)}])")
+    if where.without:
+        parts.append(f"NOT {one_of('id', where.without)}")
+    return " AND ".join(parts) or None
+
+
+def _texts(values: Iterable[str]) -> str:
+    """Values as string literals of SQL, quoted whatever they contain."""
+    return ", ".join("'" + value.replace("'", "''") + "'" for value in values)

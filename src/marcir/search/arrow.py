@@ -14,6 +14,8 @@ from marcir.search.store import OptionalField
 _CORNERS = ("west", "south", "east", "north")
 # Columns beside id and labels that are small.
 DETAILS = ("width", "height", "content", "metadata", *_CORNERS, "date")
+# Columns with the values of the attributes of a row, as they are.
+_PLAIN = ("id", "labels", "width", "height", "thumbnail", "content", "date")
 _NO_VECTOR = np.zeros(0, np.float32)
 
 
@@ -40,16 +42,10 @@ def to_table(rows: Sequence[Row], dim: int) -> pa.Table:
     vectors = np.array([row.vector for row in rows], dtype=np.float32).ravel()
     corners = [row.bbox or (None,) * 4 for row in rows]
     columns: dict[str, Any] = {
-        "id": [row.id for row in rows],
+        **{name: [getattr(row, name) for row in rows] for name in _PLAIN},
         "vector": pa.FixedSizeListArray.from_arrays(pa.array(vectors), dim),
-        "labels": [list(row.labels) for row in rows],
-        "width": [row.width for row in rows],
-        "height": [row.height for row in rows],
-        "thumbnail": [row.thumbnail for row in rows],
-        "content": [row.content for row in rows],
         "metadata": [json.dumps(dict(row.metadata), ensure_ascii=False) for row in rows],
         **{corner: [box[place] for box in corners] for place, corner in enumerate(_CORNERS)},
-        "date": [row.date for row in rows],
     }
     return pa.table(columns, schema=schema(dim))
 

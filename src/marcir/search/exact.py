@@ -2,14 +2,15 @@
 # ruff: noqa: D102  (documented in `Snapshot`)
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 
 from marcir.checks import check_int
-from marcir.errors import StoreError, needs
-from marcir.search.label_index import LabelIndex
-from marcir.search.missing import missing
+from marcir.errors import needs
+from marcir.search.missing import missing, no_common_image, unknown_label
 from marcir.search.records import Filter, Neighbour, Row, check_queries
 from marcir.search.store import OptionalField, Snapshot
 from marcir.search.topk import best
@@ -27,9 +28,8 @@ _ROWS = 2**16
 class ExactSearch(Snapshot):
     """A snapshot whose vectors are in memory; never changed, so that threads may share it.
 
-    Args:
-        table: Ids, vectors and labels, in any order, and all other columns but thumbnails.
-        details: Where the other columns are read instead, if the table does not have them.
+    Its table has ids, vectors and labels, in any order, and all other columns but thumbnails; `details` is
+    where these are read instead, if the table does not have them.
     """
 
     exact = True
@@ -117,9 +117,63 @@ class ExactSearch(Snapshot):
         return row if row < len(self._ids) and self._ids[row] == image else None
 
 
-def no_common_image(labels: Sequence[str]) -> StoreError:
-    """The error for labels that no image has together."""
-    return StoreError(f"no image of the store carries all of: {', '.join(labels)}.")
+class LabelIndex:
+    """Rows by label, of a column with one list of label names per row."""
+
+    def __init__(self, column: pa.ChunkedArray) -> None:
+        self._column = column
+
+    def __getitem__(self, row: int) -> tuple[str, ...]:
+        """The labels of a row.
+
+        >>> LabelIndex(pa.chunked_array([[["a", "b"], None], [["a"]]]))[2]
+        ('a',)
+        """
+        return tuple(self._column[row].as_py() or ())
+
+    @cached_property
+    def _rows(self) -> dict[str, np.ndarray]:
+        """Built when a label is first used: a search without filters does not wait for it."""
+        lengths = pc.fill_null(pc.list_value_length(self._column), 0).to_numpy()
+        rows, labels = np.repeat(np.arange(len(lengths)), lengths), pc.list_flatten(self._column)
+        names = pc.unique(labels).sort().to_pylist()
+        codes = pc.index_in(labels, pa.array(names, pa.string())).to_numpy()
+        order = np.argsort(codes, kind="stable")
+        ends = np.searchsorted(codes[order], np.arange(len(names) + 1))
+        return {
+            name: np.unique(rows[order[start:end]])
+            for name, (start, end) in zip(names, pairwise(ends), strict=True)
+        }
+
+    def counts(self, allowed: np.ndarray | None = None) -> dict[str, int]:
+        """Number of rows of each label; with a mask, only of the rows that it allows. (N,)"""
+        if allowed is None:
+            return {name: len(rows) for name, rows in self._rows.items()}
+        return {name: int(np.count_nonzero(allowed[rows])) for name, rows in self._rows.items()}
+
+    def carrying(self, names: Iterable[str]) -> np.ndarray:
+        """Rows that have all of the labels, bool. (N,)"""
+        mask = np.ones(len(self._column), dtype=bool)
+        for name in names:
+            mask &= self._mask([name])
+        return mask
+
+    def allowed(self, where: Filter | None) -> np.ndarray | None:
+        """Rows that pass the labels of a filter, bool; None where all do. (N,)"""
+        if where is None or not where.by_labels:
+            return None
+        mask = self.carrying(where.all)
+        if where.any:
+            mask &= self._mask(where.any)
+        return mask & ~self._mask(where.none) if where.none else mask
+
+    def _mask(self, names: Iterable[str]) -> np.ndarray:
+        mask = np.zeros(len(self._column), dtype=bool)
+        for name in names:
+            if name not in self._rows:
+                raise unknown_label(name, self._rows)
+            mask[self._rows[name]] = True
+        return mask
 
 
 def random_rows(rows: np.ndarray, count: int, seed: int) -> np.ndarray:

@@ -17,14 +17,13 @@ from marcir.errors import MissingImageError, StoreError, UnusableStoreError, nee
 from marcir.schema import to_json
 from marcir.search.lance_io import (
     file_is_gone,
+    may_exist,
     read_about,
-    refuse_missing,
     refuse_other_folder,
     translate_errors,
     whole_tables,
 )
 from marcir.search.records import About, Filter, Row, check_rows
-from marcir.search.sql import condition_of, one_of
 from marcir.search.store import Snapshot, Store
 
 with needs("store"):
@@ -33,7 +32,7 @@ with needs("store"):
     import pyarrow.compute as pc
     from lancedb.index import BTree, IvfSq
 
-    from marcir.search.approximate import IDS_PER_QUERY, ApproximateSearch, partitions
+    from marcir.search.approximate import IDS_PER_QUERY, ApproximateSearch, condition_of, one_of, partitions
     from marcir.search.arrow import DETAILS, schema, to_table
     from marcir.search.exact import ExactSearch
 
@@ -68,7 +67,10 @@ class LanceStore(Store):
     def __init__(self, uri: str | Path, approximate: bool = False, resident: bool = False) -> None:
         self.uri = str(uri)
         self.approximate, self.resident = approximate, resident
-        refuse_missing(self.uri)
+        if not may_exist(self.uri):
+            raise StoreError(
+                f"{uri}: there is no such store. Make one with: marcir index --images DIR --store {uri}"
+            )
         with translate_errors(self.uri):
             self._db = lancedb.connect(self.uri)
             names = whole_tables(self._db)
@@ -113,9 +115,8 @@ class LanceStore(Store):
                 columns = pa.schema([("name", pa.string()), ("content", pa.large_binary())])
                 db.create_table("model", pa.table(content, schema=columns))
             if "about" not in names or found.root != about.root:
-                header = to_json(about)
                 mode = "overwrite" if "about" in names else "create"
-                db.create_table("about", pa.table({"about": [header]}), mode=mode)
+                db.create_table("about", pa.table({"about": [to_json(about)]}), mode=mode)
             if "images" not in names:
                 db.create_table("images", schema=schema(about.dim))
         return cls(uri)
@@ -233,11 +234,6 @@ class LanceStore(Store):
         with translate_errors(self.uri):
             return any(column in index.columns for index in self._table.list_indices())
 
-    def refresh(self) -> None:
-        """See at once what others have written, also where the store is checked once a second."""
-        self._check_at = 0.0
-        self._retry(lambda: self._snapshot(wait=True))
-
     def _retry(self, work: Callable[[], T]) -> T:
         """The result of `work` on the newest version; again where another process changes it meanwhile."""
         left = _TRIES
@@ -265,7 +261,7 @@ class LanceStore(Store):
             self._seen = int(self._table.version)
         self._check_at = now + _CHECK_SECONDS
 
-    def _snapshot(self, wait: bool = False) -> Snapshot:
+    def _snapshot(self) -> Snapshot:
         """The vectors in memory, read again where they have changed; the table, where they are too many."""
         if self.approximate:
             return self._rows
@@ -274,7 +270,7 @@ class LanceStore(Store):
             return loaded[1]
         if not self._fits_memory():
             return self._rows
-        if not self._loading.acquire(blocking=wait or loaded is None or not self.resident):
+        if not self._loading.acquire(blocking=loaded is None or not self.resident):
             assert loaded is not None  # noqa: S101
             return loaded[1]
         try:

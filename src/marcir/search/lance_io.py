@@ -65,18 +65,15 @@ def is_store(uri: str | Path) -> bool:
     """Whether there is a store whose tables are all there."""
     with needs("store"):
         import lancedb
-    if "://" not in str(uri) and not Path(uri).is_dir():
+    if not may_exist(str(uri)):
         return False
     with translate_errors(str(uri)):
         return whole_tables(lancedb.connect(str(uri))) == set(TABLES)
 
 
-def refuse_missing(uri: str) -> None:
-    """Say how to make a store that is not there."""
-    if "://" not in uri and not Path(uri).is_dir():
-        raise StoreError(
-            f"{uri}: there is no such store. Make one with: marcir index --images DIR --store {uri}"
-        )
+def may_exist(uri: str) -> bool:
+    """Whether there is a folder; object storage must be asked."""
+    return "://" in uri or Path(uri).is_dir()
 
 
 def refuse_other_folder(uri: str) -> None:

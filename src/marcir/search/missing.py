@@ -1,12 +1,12 @@
-"""The error for an id that is not in a store, with similar ids."""
+"""The errors for ids and labels that are not in a store, with similar ones."""
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from heapq import nsmallest
 from pathlib import PurePosixPath
 
-from marcir.errors import MissingImageError
+from marcir.errors import MissingImageError, StoreError, did_you_mean
 
 _SUGGESTED = 3
 # Ids that contain the file name and are compared: hundreds of thousands may.
@@ -16,12 +16,7 @@ _AROUND = 50
 
 
 def missing(image: str, ids: Sequence[str]) -> MissingImageError:
-    """The error for an id that is not there.
-
-    Args:
-        image: The id.
-        ids: All ids, sorted.
-    """
+    """The error for an id that is not among all ids, which are sorted."""
     similar = similar_ids(image, ids)
     examples = [each for each in ids[:_AROUND] if each.isprintable()][:_SUGGESTED]
     *others, last = [f"'{each}'" for each in similar or examples] or [""]
@@ -36,10 +31,6 @@ def missing(image: str, ids: Sequence[str]) -> MissingImageError:
 
 def similar_ids(image: str, ids: Sequence[str]) -> list[str]:
     """At most three ids whose file names equal or contain that of a missing one, else the nearest spellings.
-
-    Args:
-        image: The missing id.
-        ids: All ids, sorted.
 
     >>> similar_ids("000007", ["images/000007.png", "images/000008.png"])
     ['images/000007.png']
@@ -65,3 +56,15 @@ def similar_ids(image: str, ids: Sequence[str]) -> list[str]:
     place = bisect_left(ids, image)
     spelled = {each.lower(): each for each in ids[max(0, place - _AROUND) : place + _AROUND]}
     return [spelled[each] for each in get_close_matches(image.lower(), spelled, n=_SUGGESTED)]
+
+
+def unknown_label(name: str, known: Iterable[str]) -> StoreError:
+    """The error for a label that no image has, with the nearest one."""
+    names = list(known)
+    advice = did_you_mean(name, names) if names else "No image has a label: index with --labels CSV."
+    return StoreError(f"no image of the store has the label '{name}'. {advice}")
+
+
+def no_common_image(labels: Sequence[str]) -> StoreError:
+    """The error for labels that no image has together."""
+    return StoreError(f"no image of the store carries all of: {', '.join(labels)}.")

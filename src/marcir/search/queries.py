@@ -26,17 +26,11 @@ UNLIKE = 0.5
 
 @dataclass(frozen=True, eq=False)
 class Query:
-    """What is searched for.
+    """What is searched for."""
 
-    Attributes:
-        vector: Of any length. (D,)
-        labels: Labels of the query, as far as they are known.
-        without: Ids that are not among the hits: the images of the query itself.
-    """
-
-    vector: np.ndarray
-    labels: tuple[str, ...] = ()
-    without: tuple[str, ...] = ()
+    vector: np.ndarray  # of any length (D,)
+    labels: tuple[str, ...] = ()  # of the query, as far as they are known
+    without: tuple[str, ...] = ()  # ids that are not among the hits: the images of the query itself
 
 
 # Makes the query of a search from the snapshot that is searched.

@@ -80,13 +80,7 @@ class Filter:
 
 @dataclass(frozen=True)
 class Neighbour:
-    """One of the nearest images of a query vector.
-
-    Attributes:
-        id: Its id.
-        similarity: Cosine similarity with the query.
-        labels: Names of its labels.
-    """
+    """One of the nearest images of a query vector: id, cosine similarity with the query, and labels."""
 
     id: str
     similarity: float
@@ -111,11 +105,7 @@ class About:
 
 
 def check_rows(rows: Sequence[Row], dim: int) -> None:
-    """Refuse rows that a store cannot hold.
-
-    Raises:
-        StoreError: Names the id.
-    """
+    """Refuse rows that a store cannot hold; the error names the id."""
     seen: set[str] = set()
     for row in rows:
         if not row.id:

@@ -1,15 +1,15 @@
 """What a store holds, and how good its approximate index is."""
 
 import time
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from marcir.checks import check_int
 from marcir.errors import StoreError
 from marcir.search.lance import LanceStore
 from marcir.search.store import Store
+
+_NEIGHBOURS, _QUERIES = 10, 100  # of a check of the recall
 
 
 def store_info(uri: str | Path) -> str:
@@ -32,38 +32,15 @@ def store_info(uri: str | Path) -> str:
     )
 
 
-@dataclass(frozen=True)
-class Recall:
-    """How many of the true neighbours an approximate index finds.
-
-    Attributes:
-        recall: Share of the exact first k that it finds.
-        k: Number of neighbours.
-        queries: Number of queries.
-        seconds: Time of one approximate query.
-        built: Seconds to build the index.
-    """
-
-    recall: float
-    k: int
-    queries: int
-    seconds: float
-    built: float
-
-    def __str__(self) -> str:
-        return (
-            f"approximate index: recall@{self.k} {self.recall:.3f} over {self.queries} queries, "
-            f"{1000 * self.seconds:.1f} ms per query, built in {self.built:.1f} s"
-        )
-
-
-def check_recall(uri: str | Path, k: int = 10, queries: int = 100, seed: int = 0) -> Recall:
+def check_recall(uri: str | Path) -> str:
     """Build the approximate index and compare it with exact search, for images of the store as queries.
+
+    Returns:
+        The share of the exact neighbours that it finds, the time per query and that of building, as a text.
 
     Raises:
         StoreError: For a store without images, and where the vectors are too many for exact search.
     """
-    check_int("k", k, 1)
     exact, approximate = LanceStore(uri), LanceStore(uri, approximate=True)
     if not exact.fits_memory:
         raise StoreError(f"{uri}: too many vectors to be searched exactly: recall cannot be measured here.")
@@ -71,13 +48,16 @@ def check_recall(uri: str | Path, k: int = 10, queries: int = 100, seed: int = 0
     approximate.build_index()
     built = time.perf_counter() - start
     ids = exact.ids()
-    chosen = np.random.default_rng(seed).choice(len(ids), size=min(queries, len(ids)), replace=False)
+    chosen = np.random.default_rng(0).choice(len(ids), size=min(_QUERIES, len(ids)), replace=False)
     vectors = np.stack([row.vector for row in exact.get([ids[place] for place in chosen])])
-    truth = exact.search(vectors, k)
+    truth = exact.search(vectors, _NEIGHBOURS)
     start = time.perf_counter()
-    found = approximate.search(vectors, k)
+    found = approximate.search(vectors, _NEIGHBOURS)
     seconds = (time.perf_counter() - start) / len(chosen)
     shared = [
         len({hit.id for hit in a} & {hit.id for hit in b}) / len(a) for a, b in zip(truth, found, strict=True)
     ]
-    return Recall(float(np.mean(shared)), k, len(chosen), seconds, built)
+    return (
+        f"approximate index: recall@{_NEIGHBOURS} {np.mean(shared):.3f} over {len(chosen)} queries, "
+        f"{1000 * seconds:.1f} ms per query, built in {built:.1f} s"
+    )

@@ -1,1 +1,1 @@
-"""The HTTP service: search an archive from a browser or a script. The work itself is in stages."""
+"""The HTTP service: search an archive from a browser or a script."""

@@ -5,7 +5,7 @@ from starlette.types import ASGIApp
 
 from marcir import __version__
 from marcir.serve.errors import add_handlers, error_responses
-from marcir.serve.middleware import SecurityMiddleware
+from marcir.serve.middleware import PUBLIC, SecurityMiddleware
 from marcir.serve.parameters import check_duplicates
 from marcir.serve.request_log import RequestLogMiddleware
 from marcir.serve.routes_images import image_routes
@@ -18,8 +18,6 @@ Search an archive of remote-sensing images by content. Ids of images are paths a
 they are query parameters. Where the service was started with a token, send `Authorization: Bearer TOKEN`.
 Every error is `{"error": "..."}` with one sentence.
 """
-# The documented addresses that need no token.
-_PUBLIC = ("/health", "/api/session")
 
 
 def create_app(service: Service) -> ASGIApp:
@@ -58,4 +56,4 @@ def _describe_token(app: FastAPI) -> None:
     schema["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
     for path, operations in schema["paths"].items():
         for operation in operations.values():
-            operation["security"] = [] if path in _PUBLIC else [{"token": []}]
+            operation["security"] = [] if path in PUBLIC else [{"token": []}]

@@ -26,14 +26,7 @@ _MEANING = {
 
 
 class RequestError(HTTPException):
-    """A request that is refused.
-
-    Args:
-        status: HTTP status.
-        text: Where, what was found, what to do.
-        headers: Additional headers.
-        log_text: What is logged instead of the text, where the client must not see it.
-    """
+    """A request that is refused; `log_text` is logged instead of a text, where the client must not see it."""
 
     def __init__(
         self, status: int, text: str, headers: dict[str, str] | None = None, log_text: str | None = None

@@ -33,19 +33,12 @@ _MAX_SIDE = 2048  # pixels of a picture that is made for a browser
 
 @dataclass(frozen=True)
 class OpenFile:
-    """A file that was opened; `chunks` and `close` close it, also repeatedly.
-
-    Attributes:
-        content: The open file.
-        size: In bytes.
-        media_type: By its content; image/tiff where no browser shows it.
-        tag: Changes with the file.
-    """
+    """A file that was opened; `chunks` and `close` close it, also repeatedly."""
 
     content: BinaryIO
-    size: int
-    media_type: str
-    tag: str
+    size: int  # in bytes
+    media_type: str  # by its content; image/tiff where no browser shows it
+    tag: str  # changes with the file
 
     def chunks(self) -> Iterator[bytes]:
         """Its bytes; it is closed at the end."""
@@ -59,21 +52,13 @@ class OpenFile:
 
 
 class Originals:
-    """The folder of images.
-
-    Args:
-        root: The folder that ids are relative to.
-    """
+    """The folder of images, which ids are relative to."""
 
     def __init__(self, root: Path) -> None:
         self.root = root.resolve()
 
     def open(self, image: str) -> OpenFile:
-        """Open the file of an id of the store.
-
-        Raises:
-            MissingImageError: Where there is none inside the folder.
-        """
+        """Open the file of an id of the store; `MissingImageError` where there is none inside the folder."""
         absent = MissingImageError(f"the file of '{image}' is not in the folder of images.")
         try:
             path = (self.root / image).resolve(strict=True)
@@ -104,14 +89,11 @@ class Originals:
 
 
 def files_warning(store: Store, originals: Originals, folder: Path) -> str | None:
-    """What to print at the start where a folder does not hold the files of a store; None where it does.
-
-    Args:
-        store: The store.
-        originals: The files of the folder.
-        folder: The folder, as it was given.
-    """
-    ids = _some_ids(store)
+    """What to print at the start where a folder, as it was given, does not hold the files of a store."""
+    if store.exact:
+        ids = store.sample(_SAMPLE)
+    else:  # without reading all ids
+        ids = [hit.id for hit in store.search(np.ones((1, store.about.dim)), _SAMPLE)[0]]
     found = sum(originals.has(image) for image in ids)
     if found == len(ids):
         return None
@@ -125,14 +107,6 @@ def files_warning(store: Store, originals: Originals, folder: Path) -> str | Non
         f"WARNING: --images {given} holds {found} of {len(ids)} files of the store that were checked. "
         f"It was indexed from {indexed}: the other originals cannot be shown."
     )
-
-
-def _some_ids(store: Store) -> list[str]:
-    """Ids of some images; with approximate search, without reading all ids."""
-    if store.exact:
-        return store.sample(_SAMPLE)
-    (hits,) = store.search(np.ones((1, store.about.dim)), _SAMPLE)
-    return [hit.id for hit in hits]
 
 
 def _media_type(start: bytes) -> str | None:

@@ -26,16 +26,12 @@ SECURITY_HEADERS = (
     (b"cross-origin-opener-policy", b"same-origin"),
 )
 # Addresses without data of the archive: they need no token.
-_PUBLIC = ("/", "/health", "/api/openapi.json", "/api/session")
+PUBLIC = ("/", "/health", "/api/openapi.json", "/api/session")
 _SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 
 
 class Sessions:
-    """Checks tokens and cookies. Cookies are signed, not stored: replicas with one token accept each other's.
-
-    Args:
-        token: What the service was started with.
-    """
+    """Checks tokens and signed cookies, which are not stored: replicas with one token accept each other's."""
 
     def __init__(self, token: str) -> None:
         self._token = hashlib.sha256(token.encode()).digest()
@@ -64,10 +60,6 @@ class SecurityMiddleware:
     """Checks host, origin and token, adds headers, and hides the details of internal errors.
 
     Starlette's TrustedHostMiddleware knows neither all loopback addresses (127.0.0.0/8) nor JSON errors.
-
-    Args:
-        app: The application.
-        settings: How the service was started.
     """
 
     def __init__(self, app: ASGIApp, settings: Settings) -> None:
@@ -135,7 +127,7 @@ class SecurityMiddleware:
 
     def _check_token(self, scope: Scope, headers: Headers) -> None:
         path = scope["path"]
-        if self._sessions is None or path in _PUBLIC or path.startswith("/page/"):
+        if self._sessions is None or path in PUBLIC or path.startswith("/page/"):
             return
         kind, _, token = headers.get("authorization", "").partition(" ")
         if kind.lower() == "bearer" and self._sessions.is_token(token.strip()):

@@ -29,21 +29,13 @@ _MAX_REASON = 400
 
 @dataclass
 class RequestNotes:
-    """What is logged of one request besides method, path, status and time, and how long its parts took.
+    """What is logged of one request besides method, path, status and time, and how long its parts took."""
 
-    Attributes:
-        token: The token of the service, which is never logged.
-        asked: What was asked, in short, ready to be logged.
-        hits: Number of hits of the response.
-        reason: Why the request was refused, as it was raised.
-        times: Seconds per part, for the header Server-Timing.
-    """
-
-    token: str | None = None
-    asked: list[str] = field(default_factory=list)
-    hits: int | None = None
-    reason: str = ""
-    times: dict[str, float] = field(default_factory=dict)
+    token: str | None = None  # of the service, which is never logged
+    asked: list[str] = field(default_factory=list)  # in short, ready to be logged
+    hits: int | None = None  # number of hits of the response
+    reason: str = ""  # why the request was refused, as it was raised
+    times: dict[str, float] = field(default_factory=dict)  # seconds per part, for the header Server-Timing
 
     @contextmanager
     def timed(self, part: str) -> Iterator[None]:
@@ -87,12 +79,10 @@ class RequestNotes:
         every = [values] if isinstance(values, str) else values
         if name == "vector":
             return [name]
-        parts = [
-            f"{name}=vector"
-            if "like" in name and value.startswith("vector:")
-            else f"{name}={self._quoted(value)}"
-            for value in every[:_MAX_VALUES]
-        ]
+        parts = []
+        for value in every[:_MAX_VALUES]:
+            is_vector = "like" in name and value.startswith("vector:")
+            parts.append(f"{name}=vector" if is_vector else f"{name}={self._quoted(value)}")
         return [*parts, f"({len(every) - _MAX_VALUES} more)"] if len(every) > _MAX_VALUES else parts
 
     def _quoted(self, text: str) -> str:
@@ -108,12 +98,7 @@ def current_notes() -> RequestNotes:
 
 
 class RequestLogMiddleware:
-    """Logs searches, uploads and errors, one line each.
-
-    Args:
-        app: The application.
-        token: The token of the service, which is never logged.
-    """
+    """Logs searches, uploads and errors, one line each, without the token."""
 
     def __init__(self, app: ASGIApp, token: str | None = None) -> None:
         self._app, self._token = app, token
@@ -142,11 +127,7 @@ class RequestLogMiddleware:
 
 
 class LineFormatter(logging.Formatter):
-    """Time and message on one line; a traceback follows, indented, so that no line of it looks like an entry.
-
-    Args:
-        token: The token of the service, which is never logged.
-    """
+    """Time and message on one line; a traceback follows, indented, so that none of it looks like an entry."""
 
     def __init__(self, token: str | None = None) -> None:
         super().__init__("%(asctime)s %(message)s")

@@ -104,11 +104,6 @@ class OpenFileResponse(StreamingResponse):
     """A file that was opened safely; closed also where the client disconnects.
 
     Starlette's FileResponse opens a path, and would follow a link that was put there meanwhile.
-
-    Args:
-        file: What is sent.
-        media_type: Its media type.
-        headers: Additional headers.
     """
 
     def __init__(self, file: OpenFile, media_type: str, headers: dict[str, str]) -> None:

@@ -80,9 +80,9 @@ def search_routes(service: Service) -> APIRouter:
     async def search_by_upload(request: Request, given: Annotated[parameters.PageParameters, Query()]) -> Any:
         """Images like the one that is sent: upload and search in one request."""
         notes = current_notes()
-        image = await service.embed_upload(request)
+        vector, _ = await service.embed_upload(request)
         notes.add_parameters(given.non_defaults)
-        return await searchers.run(archive.search_vector, image.vector, given, notes)
+        return await searchers.run(archive.search_vector, vector, given, notes)
 
     @routes.post(
         "/embed",
@@ -94,6 +94,6 @@ def search_routes(service: Service) -> APIRouter:
         request: Request, _: Annotated[parameters.NoParameters, Query()]
     ) -> schemas.EmbedResponse:
         """The vector of an image that is sent, to search with."""
-        return schemas.EmbedResponse.model_validate((await service.embed_upload(request)).as_json())
+        return (await service.embed_upload(request))[1]
 
     return routes

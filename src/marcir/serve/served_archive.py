@@ -1,5 +1,7 @@
 """The archive of the service: builds the responses of requests; runs in worker threads."""
 
+import base64
+import binascii
 from collections.abc import Callable, Sequence
 from pathlib import PurePosixPath
 from typing import Literal
@@ -19,7 +21,6 @@ from marcir.serve.errors import RequestError
 from marcir.serve.parameters import FilterParameters, PageParameters, SampleParameters, SearchParameters
 from marcir.serve.request_log import RequestNotes
 from marcir.serve.settings import MAX_RESULTS, MAX_UPLOAD_BYTES
-from marcir.serve.vectors import decode_vector
 
 _Kind = Literal["id", "vector", "examples", "labels"]
 # How hits are exported: function, media type, file name.
@@ -30,12 +31,7 @@ _EXPORTS: dict[str, tuple[Callable[[Sequence[Hit]], bytes], str, str]] = {
 
 
 class ServedArchive:
-    """An archive as the service shows it; threads may share it.
-
-    Args:
-        archive: An opened, resident store.
-        has_originals: Whether files are shown.
-    """
+    """An opened, resident store as the service shows it, with or without files; threads may share it."""
 
     def __init__(self, archive: SearchableArchive, has_originals: bool) -> None:
         self.archive, self.store, self.has_originals = archive, archive.store, has_originals
@@ -156,3 +152,33 @@ class ServedArchive:
 def _max_results(snapshot: Snapshot) -> int:
     """Largest offset + limit."""
     return MAX_RESULTS if snapshot.exact else PAGED - 1
+
+
+def encode_vector(vector: np.ndarray) -> str:
+    """A vector as text for URLs: little-endian 32-bit floats in URL-safe base64. (D,)
+
+    >>> encode_vector(np.array([1, 0], "f4"))
+    'AACAPwAAAAA'
+    """
+    return base64.urlsafe_b64encode(np.asarray(vector, "<f4").tobytes()).decode().rstrip("=")
+
+
+def decode_vector(text: str, dim: int) -> np.ndarray:
+    """The vector in a text. (D,)
+
+    Raises:
+        StoreError: Where it is not a vector of this length with a direction.
+
+    >>> decode_vector("AACAPwAAAAA", 2)
+    array([1., 0.], dtype=float32)
+    """
+    try:
+        content = base64.b64decode(text + "=" * (-len(text) % 4), b"-_", validate=True)
+    except (binascii.Error, ValueError):
+        content = b""
+    vector = np.frombuffer(content, "<f4") if len(content) == 4 * dim else np.zeros(0, np.float32)
+    if not len(vector) or not np.isfinite(vector).all() or not vector.any():
+        raise StoreError(
+            f"vector: not a vector of {dim} numbers as /api/embed gives it. Upload the image again."
+        )
+    return vector.astype(np.float32)

@@ -1,24 +1,28 @@
 """What all requests share: the archive, its files, and worker threads with bounded queues."""
 
 import asyncio
+import base64
 import threading
 import time
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
-from typing import ParamSpec, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
+import numpy as np
 import torch
 from fastapi import FastAPI, Request
 
+from marcir.data.images import decode_image
 from marcir.errors import MarcirError
 from marcir.processes import processors
 from marcir.search.queries import open_store
-from marcir.serve.embedding import EmbeddedImage, embed_content
 from marcir.serve.errors import unavailable
 from marcir.serve.image_files import Originals, files_warning
 from marcir.serve.request_log import current_notes, log
-from marcir.serve.served_archive import ServedArchive
+from marcir.serve.schemas import EmbedResponse
+from marcir.serve.served_archive import ServedArchive, encode_vector
 from marcir.serve.settings import (
     WAITING_FILES,
     WAITING_PICTURES,
@@ -28,6 +32,9 @@ from marcir.serve.settings import (
 )
 from marcir.serve.uploads import UploadedFile, Uploads, uploaded_file
 
+if TYPE_CHECKING:
+    from marcir.model.model import Model
+
 _MAX_SEARCHERS = 4
 
 P = ParamSpec("P")
@@ -35,13 +42,7 @@ R = TypeVar("R")
 
 
 class Workers:
-    """A few threads with a queue of bounded length.
-
-    Args:
-        name: What they do, for error messages.
-        threads: Number of threads.
-        waiting: Number of requests that may wait.
-    """
+    """A few threads, named after what they do, with a number of requests that may wait for them."""
 
     def __init__(self, name: str, threads: int, waiting: int) -> None:
         self._name, self._limit = name, threads + waiting
@@ -87,9 +88,6 @@ class Service:
 
     Searches and uploads share the processors: a few searches run at a time, and torch gets a part of the
     threads.
-
-    Args:
-        settings: How it was started.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -120,21 +118,21 @@ class Service:
             return None
         return files_warning(self.archive.store, self.originals, self.settings.images)
 
-    async def embed_upload(self, request: Request) -> EmbeddedImage:
-        """The image that a request uploads, with its vector.
+    async def embed_upload(self, request: Request) -> tuple[np.ndarray, EmbedResponse]:
+        """The vector of the image that a request uploads, and the response that describes it. (D,)
 
         Raises:
             RequestError: Where it cannot be used; 503 where too many are waiting.
         """
         self.embedders.check()
         async with self.uploads.received(request) as body:
-            file, found, seconds = await self.embedders.run(self._embed, request, body)
+            file, vector, found, seconds = await self.embedders.run(self._embed, request, body)
         notes = current_notes()
         notes.times["embed"] = seconds
         notes.add_upload(len(file.content), found.width, found.height, file.name)
-        return found
+        return vector, found
 
-    def _embed(self, request: Request, body: bytes) -> tuple[UploadedFile, EmbeddedImage, float]:
+    def _embed(self, request: Request, body: bytes) -> tuple[UploadedFile, np.ndarray, EmbedResponse, float]:
         file = uploaded_file(request, body)
         try:
             model = self.archive.archive.model
@@ -142,10 +140,31 @@ class Service:
             text = "the store's model cannot be loaded. The reason is in the log of the service."
             raise unavailable(text, log_text=str(error)) from None
         start = time.perf_counter()
-        return file, embed_content(model, file.content, file.title), time.perf_counter() - start
+        vector, found = embed_content(model, file.content, file.title)
+        return file, vector, found, time.perf_counter() - start
 
     def _warm_up(self) -> None:
         try:
             self.archive.archive.model  # noqa: B018
         except MarcirError as error:
             log.error("uploads will be refused: %s", error)
+
+
+def embed_content(model: "Model", content: bytes, title: str) -> tuple[np.ndarray, EmbedResponse]:
+    """Read an image as files of the archive are read, and embed it; errors call it by its title. (D,)
+
+    Raises:
+        BrokenImageError: For bytes that are no image that the model can see.
+    """
+    from marcir.search.index import thumbnail  # with the network: the service answers before it is loaded
+
+    pixels = decode_image(content, title)
+    (vector,) = model.embed_preprocessed([model.preprocess(pixels, Path(title))])
+    picture = base64.b64encode(thumbnail(pixels, content)).decode()
+    height, width = pixels.shape[:2]
+    return vector, EmbedResponse(
+        vector=encode_vector(vector),
+        thumbnail=f"data:image/jpeg;base64,{picture}",
+        width=width,
+        height=height,
+    )

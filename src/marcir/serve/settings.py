@@ -60,21 +60,16 @@ class Settings:
                 f"--token: needs {_SHORTEST_TOKEN} or more letters, digits and signs of ASCII, no spaces. "
                 "Make one with: openssl rand -hex 24"
             )
-        if not self.is_loopback and self.token is None and not self.no_auth:
+        if not is_loopback(self.host) and self.token is None and not self.no_auth:
             raise ConfigError(
                 f"--host {self.host}: others can reach it. Give --token (or MARCIR_TOKEN), or --no-auth "
                 "where a proxy authenticates its users."
             )
 
     @property
-    def is_loopback(self) -> bool:
-        """Whether only this machine can reach the service."""
-        return is_loopback(self.host)
-
-    @property
     def loopback_names_only(self) -> bool:
         """Whether requests must name this machine, as protection from DNS rebinding."""
-        return self.is_loopback and self.token is None and not self.no_auth
+        return is_loopback(self.host) and self.token is None and not self.no_auth
 
 
 def token_from_environment() -> str | None:

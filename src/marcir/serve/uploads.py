@@ -36,18 +36,6 @@ class Uploads:
                 where too many come at a time.
         """
         parts: list[bytes] = []
-        try:
-            try:
-                await self._receive(request, parts)
-            except RequestError as error:
-                raise await _after_body(request, error) from None
-            body = b"".join(parts)
-            yield body
-        finally:
-            self._held -= sum(map(len, parts))
-
-    async def _receive(self, request: Request, parts: list[bytes]) -> None:
-        most = MAX_UPLOAD_BYTES + _FORM_BYTES if is_form(request) else MAX_UPLOAD_BYTES
 
         def keep(part: bytes) -> None:
             if self._held + len(part) > UPLOADS_IN_MEMORY:
@@ -56,7 +44,13 @@ class Uploads:
             parts.append(part)
 
         too_large = f"the upload has more than {MAX_UPLOAD_BYTES >> 20} MiB. Send a smaller image."
-        await _receive_body(request, keep, most, too_large)
+        try:
+            async with _refusing_after_body(request):
+                most = MAX_UPLOAD_BYTES + _FORM_BYTES if is_form(request) else MAX_UPLOAD_BYTES
+                await _receive_body(request, keep, most, too_large)
+            yield b"".join(parts)
+        finally:
+            self._held -= sum(map(len, parts))
 
 
 async def small_body(request: Request) -> bytes:
@@ -66,13 +60,26 @@ async def small_body(request: Request) -> bytes:
         RequestError: 408 for one that takes too long, 413 for one that is too large.
     """
     parts: list[bytes] = []
-    try:
-        await _receive_body(
-            request, parts.append, _SMALL_BYTES, f"the body has more than {_SMALL_BYTES >> 10} KiB."
-        )
-    except RequestError as error:
-        raise await _after_body(request, error) from None
+    too_large = f"the body has more than {_SMALL_BYTES >> 10} KiB."
+    async with _refusing_after_body(request):
+        await _receive_body(request, parts.append, _SMALL_BYTES, too_large)
     return b"".join(parts)
+
+
+@asynccontextmanager
+async def _refusing_after_body(request: Request) -> AsyncIterator[None]:
+    """Raise errors once the client can read them: it first finishes its body, or the connection is closed."""
+    try:
+        yield
+    except RequestError as error:
+        if error.status_code != 408:
+            with suppress(TimeoutError, ClientDisconnect, RuntimeError):
+                async with asyncio.timeout(_DRAIN_SECONDS):
+                    async for _ in request.stream():
+                        pass
+                    raise
+        headers = {**(error.headers or {}), "Connection": "close"}
+        raise RequestError(error.status_code, error.detail, headers, error.log_text) from None
 
 
 async def _receive_body(request: Request, keep: Callable[[bytes], None], most: int, too_large: str) -> None:
@@ -97,11 +104,7 @@ async def _receive_body(request: Request, keep: Callable[[bytes], None], most: i
 
 
 def is_form(request: Request) -> bool:
-    """Whether the body is a form; otherwise it is an image.
-
-    Raises:
-        RequestError: 415, where it is neither.
-    """
+    """Whether the body is a form; otherwise it is an image. Where it is neither, it is refused (415)."""
     kind, _ = parse_options_header(request.headers.get("content-type", ""))
     if kind == b"multipart/form-data":
         return True
@@ -116,16 +119,10 @@ def is_form(request: Request) -> bool:
 
 @dataclass(frozen=True)
 class UploadedFile:
-    """The image of a request.
-
-    Attributes:
-        content: Its bytes.
-        name: The name of the file, where the request is a form that has one; shortened, without folders and
-            control characters.
-    """
+    """The image of a request: its bytes, and the name of the file where a form has one."""
 
     content: bytes
-    name: str = ""
+    name: str = ""  # shortened, without folders and control characters
 
     @property
     def title(self) -> str:
@@ -138,11 +135,7 @@ class UploadedFile:
 
 
 def uploaded_file(request: Request, body: bytes) -> UploadedFile:
-    """The image in a body that was received.
-
-    Raises:
-        RequestError: 422, where there is none.
-    """
+    """The image in a body that was received; where there is none, it is refused (422)."""
     file = _file_of_form(request, body) if is_form(request) else UploadedFile(body)
     if not file.content:
         raise RequestError(422, f"{file.title} is empty. Send the bytes of an image.")
@@ -187,15 +180,3 @@ def _base_name(name: bytes) -> str:
     """
     last = name.decode("utf-8", "replace").replace("\\", "/").rpartition("/")[2]
     return escaped(shortened(last, _MAX_NAME))
-
-
-async def _after_body(request: Request, error: RequestError) -> RequestError:
-    """The error, once the client can read it: it first finishes its body, or the connection is closed."""
-    if error.status_code != 408:
-        with suppress(TimeoutError, ClientDisconnect, RuntimeError):
-            async with asyncio.timeout(_DRAIN_SECONDS):
-                async for _ in request.stream():
-                    pass
-                return error
-    headers = {**(error.headers or {}), "Connection": "close"}
-    return RequestError(error.status_code, error.detail, headers, error.log_text)
