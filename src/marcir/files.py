@@ -61,7 +61,7 @@ def atomic_write(path: Path, durable: bool = True) -> Iterator[Path]:
 
 
 @contextmanager
-def folder_lock(folder: Path, purpose: str, wait: bool = True) -> Iterator[None]:
+def folder_lock(folder: Path, purpose: str, busy: str = "") -> Iterator[None]:
     """Lock a folder against other processes of this machine that have the same purpose.
 
     The lock is a file in the cache: nothing is written into the folder.
@@ -69,25 +69,19 @@ def folder_lock(folder: Path, purpose: str, wait: bool = True) -> Iterator[None]
     Args:
         folder: The folder.
         purpose: Name of the lock, as part of a file name.
-        wait: Wait until another process releases the lock.
-
-    Raises:
-        BlockingIOError: If another process holds the lock, and `wait` is off.
+        busy: Text of the ConfigError if another process holds the lock; without it, wait for that process.
     """
     with needs("train"):
         from filelock import FileLock, Timeout
     name = hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:24]
     path = cache_folder() / "locks" / f"{purpose}-{name}.lock"
     path.parent.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(path)
     try:
-        lock.acquire(timeout=-1 if wait else 0)
+        acquired = FileLock(path).acquire(timeout=0 if busy else -1)
     except Timeout:
-        raise BlockingIOError(f"{folder}: another process works on it") from None
-    try:
+        raise ConfigError(busy) from None
+    with acquired:
         yield
-    finally:
-        lock.release()
 
 
 def mark_used(*paths: Path) -> None:

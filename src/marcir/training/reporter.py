@@ -4,8 +4,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from marcir.progress import duration as duration  # re-exported for train, benchmark and demo
-from marcir.progress import progress_bar
+from marcir.progress import duration, progress_bar
 from marcir.training.checkpoint import Progress
 
 Update = Callable[[float, float], None]
