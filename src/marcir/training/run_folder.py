@@ -2,15 +2,14 @@
 
 import csv
 import io
-import json
 import shutil
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save
+from safetensors.torch import load_file
 
 import marcir
 from marcir.config import Config, read_yaml
@@ -20,7 +19,7 @@ from marcir.errors import ConfigError, TrainingError
 from marcir.figures.history import draw_history
 from marcir.files import atomic_write, reason
 from marcir.model.encoder import Encoder
-from marcir.model.model_config import ModelConfig
+from marcir.model.model_config import ModelConfig, serialise_model
 from marcir.training.checkpoint import Progress
 from marcir.training.evaluation import Evaluation
 from marcir.training.model_info import model_card
@@ -158,12 +157,9 @@ class RunFolder:
 
     def save_model(self, encoder: Encoder, config: ModelConfig) -> None:
         """Write the weights and the model's configuration."""
-        tensors = {
-            name: value.detach().cpu().contiguous().clone() for name, value in encoder.state_dict().items()
-        }
-        with atomic_write(self.path / "model.safetensors") as temporary:
-            temporary.write_bytes(save(tensors, {"format": "pt"}))  # `save_file` would hide it from others
-        self._write("config.json", json.dumps(asdict(config), indent=1, ensure_ascii=False) + "\n")
+        for name, content in serialise_model(encoder, config).items():
+            with atomic_write(self.path / name) as temporary:
+                temporary.write_bytes(content)  # safetensors' own `save_file` would hide it from others
 
     def load_weights(self, encoder: Encoder) -> None:
         """Load the best weights into an encoder.
