@@ -36,11 +36,7 @@ PATH_SETTINGS = frozenset({"data.root", "data.labels", "data.split"})
 
 @dataclass(frozen=True, eq=False)
 class RunFolder:
-    """The files of a run.
-
-    Attributes:
-        path: The folder.
-    """
+    """The files of a run."""
 
     path: Path
 
