@@ -200,11 +200,7 @@ def _absolute(path: str | None) -> str | None:
 
 
 def read_yaml(path: str | Path) -> dict[str, Any]:
-    """Read a YAML file of settings.
-
-    Raises:
-        ConfigError: If there is no such file, or it holds anything else.
-    """
+    """Read a YAML file of settings; a ConfigError if there is none, or if it holds anything else."""
     with needs("train"):
         import yaml
     try:

@@ -22,11 +22,7 @@ def cache_folder() -> Path:
 
 
 def cache_outside(root: Path) -> Path:
-    """The cache folder, which must not be inside an image folder: nothing is ever written there.
-
-    Raises:
-        DataError: If it is.
-    """
+    """The cache folder; a DataError if it is inside an image folder, where nothing is ever written."""
     cache = cache_folder()
     if cache.resolve().is_relative_to(Path(root).resolve()):
         raise DataError(f"{cache}: the cache lies in the archive {root}. Set MARCIR_CACHE to another folder.")

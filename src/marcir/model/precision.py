@@ -49,14 +49,9 @@ _FLAGS = frozenset({"avx512_bf16", "amx_bf16", "avx_ne_convert", "bf16"})
 
 @dataclass(frozen=True)
 class Precision:
-    """The precision of a run.
+    """The precision of a run, and the reason as a text for users."""
 
-    Attributes:
-        name: float32 or bfloat16 (mixed: weights and loss stay float32).
-        why: The reason, as a text for users.
-    """
-
-    name: PrecisionName
+    name: PrecisionName  # bfloat16 is mixed: weights and loss stay float32
     why: str
 
     def __str__(self) -> str:

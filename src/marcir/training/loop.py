@@ -73,14 +73,7 @@ class Trainer:
     """Trains an encoder epoch by epoch.
 
     Attributes:
-        config: Settings of the run.
-        fabric: Devices and processes.
-        task: Archive and split.
-        encoder: The encoder to train.
-        loss: The loss.
         examples: Inputs of the network.
-        checkpoints: Saves and loads the state of the run.
-        reporter: Prints progress.
         on_best: Called after each new best validation score, to write the model.
         on_epoch: Called after every epoch, to write the history.
         stop_requested: Set by the caller at any time; all processes stop after their current step.

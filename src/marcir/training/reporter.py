@@ -11,12 +11,7 @@ Update = Callable[[float, float], None]
 
 
 class Reporter:
-    """Prints one line per epoch, and a progress bar within an epoch.
-
-    Args:
-        epochs: Number of epochs.
-        enabled: False to print nothing, as on all processes but the first.
-    """
+    """Prints one line per epoch, and a progress bar within an epoch; only the first process is `enabled`."""
 
     def __init__(self, epochs: int, enabled: bool) -> None:
         self.epochs, self.enabled = epochs, enabled

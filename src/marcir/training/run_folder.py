@@ -56,11 +56,7 @@ class RunFolder:
         return any(self.checkpoints.glob("epoch-*"))
 
     def settings(self) -> Config:
-        """Read the settings of the run.
-
-        Raises:
-            ConfigError: If the file is missing or invalid.
-        """
+        """Read the settings of the run; a ConfigError if the file is missing or invalid."""
         file = self.path / "config.yaml"
         try:
             return Config.from_dict(read_yaml(file)).with_absolute_paths()
@@ -158,11 +154,7 @@ class RunFolder:
                 temporary.write_bytes(content)  # safetensors' own `save_file` would hide it from others
 
     def load_weights(self, encoder: Encoder) -> None:
-        """Load the best weights into an encoder.
-
-        Raises:
-            TrainingError: If they are missing or damaged.
-        """
+        """Load the best weights into an encoder; a TrainingError if they are missing or damaged."""
         file = self.path / "model.safetensors"
         try:
             encoder.load_state_dict(load_file(file))
