@@ -97,7 +97,7 @@ def train_run(config: Config, quiet: bool = False) -> TrainingResult | None:
         except KeyboardInterrupt:
             reporter.info(f"stopped; computed features are kept. To resume: marcir train {_command(config)}")
             raise
-        return _train(config, fabric, task, folder, reporter, trainer)
+        return _train(trainer, folder)
 
 
 def _open_task(config: Config, folder: RunFolder) -> Task:
@@ -119,21 +119,21 @@ def _open_task(config: Config, folder: RunFolder) -> Task:
     return task
 
 
-def _train(
-    config: Config, fabric: "Fabric", task: Task, folder: RunFolder, reporter: Reporter, trainer: Trainer
-) -> TrainingResult | None:
-    if fabric.is_global_zero:
+def _train(trainer: Trainer, folder: RunFolder) -> TrainingResult | None:
+    config, task, reporter = trainer.config, trainer.task, trainer.reporter
+    is_first = trainer.fabric.is_global_zero
+    if is_first:
         folder.remove_temporary_files()
         folder.write_settings(config, task)
-    fabric.barrier()
+    trainer.fabric.barrier()
     if trainer.resume():
-        _report_resumed(reporter, trainer, config)
+        _report_resumed(trainer)
     with _stop_on_interrupt(trainer):
         trainer.run()
     if not trainer.done:
         reporter.info(f"stopped and saved. To resume: marcir train {_command(config)}")
         raise KeyboardInterrupt
-    if not fabric.is_global_zero:
+    if not is_first:
         return None
     has_test = len(task.positions("test")) >= 2
     reporter.info(
@@ -227,11 +227,11 @@ def _report_start(reporter: Reporter, config: Config, task: Task, precision: Pre
         reporter.warn("there are fewer than two test images: no test scores are computed.")
 
 
-def _report_resumed(reporter: Reporter, trainer: Trainer, config: Config) -> None:
+def _report_resumed(trainer: Trainer) -> None:
     progress = trainer.progress
     at = f"epoch {progress.epoch + 1}" + (f", step {progress.step + 1}" if progress.step else "")
     status = "training is already complete" if trainer.done else f"resuming at {at}"
-    reporter.info(f"{config.folder}: {status}")
+    trainer.reporter.info(f"{trainer.config.folder}: {status}")
 
 
 def _command(config: Config) -> str:
