@@ -27,13 +27,13 @@ from marcir.model.model import Model
 from marcir.search.index import index
 from marcir.training.build import build_encoder, build_loss
 from marcir.training.checkpoint import Checkpoints
+from marcir.training.fabric import decide_precision, start_fabric
 from marcir.training.inputs import AugmentedImages, embed_positions
 from marcir.training.loop import Trainer
 from marcir.training.reporter import Reporter
 from marcir.training.run_folder import RunFolder, model_config
-from marcir.training.run_precision import decide_precision
 from marcir.training.task import open_task
-from marcir.training.train import resolve_defaults, start_fabric
+from marcir.training.train import resolve_defaults
 
 IMAGES = 2048  # that are embedded and indexed
 ROOT = Path(os.environ.get("MARCIR_SHARED", "../shared")) / "data/ucmerced-multilabel"

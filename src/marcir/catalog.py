@@ -50,11 +50,7 @@ _CONTEXT = ("statistics", "embedding_dim", "num_labels", "generator")
 
 
 def resolve(kind: str, name: str, entries: dict[str, str]) -> Any:
-    """Import the class with this name.
-
-    Raises:
-        ConfigError: For an unknown name, with the nearest known one.
-    """
+    """Import the class with this name; a ConfigError for an unknown one, with the nearest known name."""
     if not isinstance(name, str) or name not in entries:
         raise ConfigError(f"unknown {kind} '{name}'. {did_you_mean(str(name), entries)}")
     module, attribute = entries[name].split(":")

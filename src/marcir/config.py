@@ -163,14 +163,7 @@ class Config:
 
 
 def with_dataset(content: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Add the dataset `manifest` if only a folder with a label table is given.
-
-    Args:
-        content: Settings by section.
-
-    Raises:
-        ConfigError: For a folder without a label table.
-    """
+    """Add the dataset `manifest` to settings with only a folder; a ConfigError without a label table."""
     data = content.get("data")
     if not isinstance(data, Mapping) or "name" in data or not isinstance(root := data.get("root"), str):
         return content
@@ -207,11 +200,7 @@ def _absolute(path: str | None) -> str | None:
 
 
 def read_yaml(path: str | Path) -> dict[str, Any]:
-    """Read a YAML file of settings.
-
-    Raises:
-        ConfigError: If there is no such file, or it holds anything else.
-    """
+    """Read a YAML file of settings; a ConfigError if there is none, or if it holds anything else."""
     with needs("train"):
         import yaml
     try:

@@ -74,11 +74,7 @@ class DependencyError(MarcirError, ImportError):
 
 @contextmanager
 def needs(extra: str) -> Iterator[None]:
-    """Wrap imports of optional packages: a missing one raises an error with the command that installs it.
-
-    Raises:
-        DependencyError: If a package is not installed.
-    """
+    """Wrap imports of optional packages: a DependencyError has the command that installs a missing one."""
     try:
         yield
     except ModuleNotFoundError as error:

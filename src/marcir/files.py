@@ -22,11 +22,7 @@ def cache_folder() -> Path:
 
 
 def cache_outside(root: Path) -> Path:
-    """The cache folder, which must not be inside an image folder: nothing is ever written there.
-
-    Raises:
-        DataError: If it is.
-    """
+    """The cache folder; a DataError if it is inside an image folder, where nothing is ever written."""
     cache = cache_folder()
     if cache.resolve().is_relative_to(Path(root).resolve()):
         raise DataError(f"{cache}: the cache lies in the archive {root}. Set MARCIR_CACHE to another folder.")
@@ -61,7 +57,7 @@ def atomic_write(path: Path, durable: bool = True) -> Iterator[Path]:
 
 
 @contextmanager
-def folder_lock(folder: Path, purpose: str, wait: bool = True) -> Iterator[None]:
+def folder_lock(folder: Path, purpose: str, busy: str = "") -> Iterator[None]:
     """Lock a folder against other processes of this machine that have the same purpose.
 
     The lock is a file in the cache: nothing is written into the folder.
@@ -69,25 +65,19 @@ def folder_lock(folder: Path, purpose: str, wait: bool = True) -> Iterator[None]
     Args:
         folder: The folder.
         purpose: Name of the lock, as part of a file name.
-        wait: Wait until another process releases the lock.
-
-    Raises:
-        BlockingIOError: If another process holds the lock, and `wait` is off.
+        busy: Text of the ConfigError if another process holds the lock; without it, wait for that process.
     """
     with needs("train"):
         from filelock import FileLock, Timeout
     name = hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:24]
     path = cache_folder() / "locks" / f"{purpose}-{name}.lock"
     path.parent.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(path)
     try:
-        lock.acquire(timeout=-1 if wait else 0)
+        acquired = FileLock(path).acquire(timeout=0 if busy else -1)
     except Timeout:
-        raise BlockingIOError(f"{folder}: another process works on it") from None
-    try:
+        raise ConfigError(busy) from None
+    with acquired:
         yield
-    finally:
-        lock.release()
 
 
 def mark_used(*paths: Path) -> None:

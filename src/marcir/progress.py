@@ -69,7 +69,12 @@ def progress_bar(
     job = _Job(total, done, note, left)
     terminal = _terminal()
     if terminal is None:
-        yield _lines(what, job)
+
+        def print_line() -> None:
+            if job.done < job.total:
+                print(f"{what}: {job.status}", file=sys.stderr, flush=True)
+
+        yield _advance(job, _LINE_SECONDS, print_line)
         return
     from rich.progress import BarColumn, Progress, TextColumn
 
@@ -77,17 +82,8 @@ def progress_bar(
     status = TextColumn("{task.fields[job].status}", markup=False)  # looked up at every refresh
     with Progress(name, BarColumn(), status, console=terminal, transient=True) as bar:
         task = bar.add_task(what, total=total, completed=done, job=job)
-        shown = time.monotonic()
-
-        def advance(count: int = 1, note: str = "") -> None:
-            nonlocal shown
-            job.advance(count, note)
-            if job.finished_at - shown >= _BAR_SECONDS:
-                shown = job.finished_at
-                bar.update(task, completed=job.done)
-
         try:
-            yield advance
+            yield _advance(job, _BAR_SECONDS, lambda: bar.update(task, completed=job.done))
         finally:
             bar.update(task, completed=job.done)
 
@@ -134,16 +130,16 @@ class _Job:
         return max(0.0, pace * missing - (time.monotonic() - self.finished_at))
 
 
-def _lines(what: str, job: _Job) -> Advance:
-    """Print a line when an item is finished and the last line is a minute old."""
-    printed = job.started
+def _advance(job: _Job, seconds: float, show: Callable[[], None]) -> Advance:
+    """Count finished items, and show the job if that was last done so many seconds ago."""
+    shown = job.started
 
     def advance(count: int = 1, note: str = "") -> None:
-        nonlocal printed
+        nonlocal shown
         job.advance(count, note)
-        if job.finished_at - printed >= _LINE_SECONDS and job.done < job.total:
-            printed = job.finished_at
-            print(f"{what}: {job.status}", file=sys.stderr, flush=True)
+        if job.finished_at - shown >= seconds:
+            shown = job.finished_at
+            show()
 
     return advance
 

@@ -24,10 +24,6 @@ if TYPE_CHECKING:
     import timm as timm
     import torchvision as torchvision
 
-_SCHEMAS = {
-    "nms": "nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
-    "qnms": "qnms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
-}
 # A Library removes its declarations when it is garbage-collected, so it must live as long as the process.
 _declared: list[torch.library.Library] = []
 
@@ -52,8 +48,8 @@ def declare_operators() -> None:
     if _declared or hasattr(torch.ops.torchvision, "nms") or _native_operators_load():
         return
     library = torch.library.Library("torchvision", "FRAGMENT")
-    for schema in _SCHEMAS.values():
-        library.define(schema)
+    for name in ("nms", "qnms"):
+        library.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
     _declared.append(library)
 
 

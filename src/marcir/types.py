@@ -45,9 +45,6 @@ class Embeddings:
             if image in seen:
                 raise DataError(f"duplicate id '{image}'. Keep one.")
             seen.add(image)
-        self._check_vectors()
-
-    def _check_vectors(self) -> None:
         for row in np.flatnonzero(~np.isfinite(self.vectors).all(1)):
             raise DataError(
                 f"the vector of '{self.ids[row]}' has values that are not finite. Embed that image again."

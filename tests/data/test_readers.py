@@ -11,8 +11,8 @@ from PIL import Image
 from data import fakes
 from marcir.catalog import DATASETS, create_reader
 from marcir.data.archive import Archive
-from marcir.data.label_checks import suspicious_label_names, unlisted_images
 from marcir.data.readers.whdld import WHDLD
+from marcir.data.validation import suspicious_label_names, unlisted_images
 from marcir.errors import ConfigError, DataError
 
 Writer = Callable[[Path], dict[str, set[str]]]

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from marcir.config import DataConfig, EncoderConfig
+from marcir.config import Config, DataConfig, EncoderConfig
 from marcir.data.archive import open_archive
 from marcir.data.dataset import open_images
 from marcir.data.split import draw_split
@@ -28,7 +28,7 @@ def test_random_weights_are_hardly_above_chance(tmp_path: Path, own_cache: Path)
     task = Task(archive, split, open_images(archive, round(1.25 * size)), size, statistics)
     settings = EncoderConfig(backbone="resnet18", weights="none")
     like = build_encoder(settings, task, 0)
-    encoder = build_untrained(settings, 0, like, task.source, size, train)
+    encoder = build_untrained(Config(encoder=settings), like, task.source, size, train)
     positions = task.positions("test")
     labels = archive.labels[positions]
     vectors = embed_positions(encoder, task.source, size, positions, batch_size=100)

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from marcir.training.schedule import learning_rate
+from marcir.training.loop import learning_rate
 
 
 def test_restarts_have_the_published_values() -> None:

@@ -23,9 +23,9 @@ from marcir.cli.train import read_config
 from marcir.config import Config
 from marcir.errors import ConfigError
 from marcir.training.build import build_encoder, build_loss
+from marcir.training.fabric import start_fabric
 from marcir.training.inputs import AugmentedImages
 from marcir.training.task import open_task
-from marcir.training.train import start_fabric
 from marcir.types import Embeddings
 from training_runs import start, train, weights
 

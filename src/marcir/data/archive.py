@@ -130,11 +130,7 @@ def image_files(folder: Path, suffixes: frozenset[str]) -> list[Path]:
 
 
 def images_by_stem(folder: Path, suffixes: frozenset[str]) -> dict[str, Path]:
-    """Image files anywhere below a folder, by file name without suffix.
-
-    Raises:
-        DataError: If two files have the same name.
-    """
+    """Image files anywhere below a folder, by file name without suffix; two of one name are an error."""
     paths: dict[str, Path] = {}
     for path in image_files(folder, suffixes):
         if path.stem in paths:

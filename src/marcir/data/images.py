@@ -20,12 +20,7 @@ _DTYPES = (np.uint8, np.uint16, np.int16, np.float32)
 
 @dataclass(frozen=True)
 class PixelFormat:
-    """The number of bands and the dtype that all images of an archive share.
-
-    Attributes:
-        bands: Number of bands.
-        dtype: Type of the pixels.
-    """
+    """The number of bands and the dtype that all images of an archive share."""
 
     bands: int
     dtype: np.dtype
@@ -78,11 +73,7 @@ def read_image(path: str | Path) -> np.ndarray:
 
 
 def read_pixel_format(path: str | Path) -> PixelFormat:
-    """Read the pixel format of an image from its header.
-
-    Raises:
-        BrokenImageError: Names the file and what is wrong with it.
-    """
+    """Read the pixel format of an image from its header; errors are those of `read_image`."""
     with wrap_decode_errors(path), Path(path).open("rb") as file:
         if _is_tiff(file):
             from marcir.data.decode.tiff import tiff_format

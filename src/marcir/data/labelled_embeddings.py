@@ -60,11 +60,7 @@ def read_queries_and_gallery(
 
 
 def read_labelled(embeddings: str | Path, labels: str | Path) -> LabelledEmbeddings:
-    """Read vectors and join them with a label table by id.
-
-    Raises:
-        DataError: Names the id that the label table does not have.
-    """
+    """Read vectors and join them with a label table by id; a DataError names an id that it does not have."""
     vectors = Embeddings.load(embeddings)
     table = Path(labels)
     rows, names = read_label_table(table, "\t" if table.suffix in (".tsv", ".txt") else ",")

@@ -165,16 +165,9 @@ def default_sizes(images: int) -> tuple[int, int, int]:
 def iterative_stratification(labels: np.ndarray, sizes: Sequence[int]) -> list[int]:
     """Assign every image to a part, so that each part keeps the frequency of each label.
 
-    After Sechidis, Tsoumakas and Vlahavas (2011). Labels are processed from the rarest remaining one. Each
-    image goes to the part that lacks most images of the label; of several, to the one that lacks most images.
-    Parts have exactly the given sizes.
-
-    Args:
-        labels: Multi-hot labels, shuffled by the caller. (N, L)
-        sizes: Images per part.
-
-    Returns:
-        The part of each image.
+    After Sechidis, Tsoumakas and Vlahavas (2011). Labels (N, L), shuffled by the caller, are processed from
+    the rarest remaining one. Each image goes to the part that lacks most images of the label; of several, to
+    the one that lacks most images. Parts have exactly the given sizes.
     """
     labels = labels.astype(bool)
     wanted = np.outer(np.array(sizes) / len(labels), labels.sum(0))  # (parts, L)
@@ -186,10 +179,7 @@ def iterative_stratification(labels: np.ndarray, sizes: Sequence[int]) -> list[i
         free[part] -= 1
         wanted[part] -= labels[image]
 
-    while True:
-        remaining = labels[part_of < 0].sum(0)
-        if not remaining.any():
-            break
+    while (remaining := labels[part_of < 0].sum(0)).any():
         label = int(np.where(remaining > 0, remaining, np.iinfo(np.int64).max).argmin())
         for image in np.flatnonzero(labels[:, label] & (part_of < 0)):
             need = np.where(free > 0, wanted[:, label], -np.inf)

@@ -1,12 +1,13 @@
-"""Find the pixel format of an archive, and its broken images."""
+"""Find the pixel format of an archive, its broken images, and likely mistakes in its labels."""
 
-from collections.abc import Callable, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
 from typing import Literal, TypeVar, get_args
 
 from marcir.checks import check_choice
-from marcir.data.archive import Archive
-from marcir.data.images import PixelFormat, most_common_format, read_pixel_format
+from marcir.data.archive import Archive, image_files
+from marcir.data.images import SUFFIXES, PixelFormat, most_common_format, read_pixel_format
 from marcir.data.prefetch import read_batches
 from marcir.errors import BrokenImageError, DataError
 from marcir.progress import track
@@ -16,6 +17,9 @@ Result = TypeVar("Result")
 _BATCH = 64
 # Broken images listed in an error.
 _LISTED = 10
+# Characters that are rarely part of a label name, and characters that often are.
+_SEPARATORS = ("|", ",")
+_JOINERS = (" ", "/", "+", "&")
 
 
 def archive_format(archive: Archive) -> PixelFormat | None:
@@ -32,11 +36,7 @@ def archive_format(archive: Archive) -> PixelFormat | None:
 
 
 def require_format(archive: Archive) -> PixelFormat:
-    """The most common pixel format of an archive.
-
-    Raises:
-        DataError: If the archive has no images, or none that can be read.
-    """
+    """The most common pixel format; a DataError if the archive has no image that can be read."""
     if not len(archive):
         raise DataError(f"{archive.root}: the archive has no images.")
     pixel_format = archive_format(archive)
@@ -64,12 +64,7 @@ def broken_images(archive: Archive) -> dict[str, str]:
 
 
 def leave_out_broken(archive: Archive, on_broken: OnBroken = "error") -> tuple[Archive, dict[str, str]]:
-    """The archive without broken images, and what is wrong with these, by id; reads all images.
-
-    Args:
-        archive: The archive.
-        on_broken: `error` refuses an archive with broken images, naming them; `skip` leaves them out.
-    """
+    """The archive without broken images, and what is wrong with these, by id; reads all images."""
     check_on_broken(on_broken)
     broken = broken_images(archive)
     return without_broken(archive, broken, on_broken), broken
@@ -102,3 +97,40 @@ def map_images(archive: Archive, work: Callable[[int], Result], what: str) -> li
     """Apply a function to the position of every image, in threads, with a progress bar."""
     results = chain.from_iterable(read_batches(range(len(archive)), work, _BATCH, ahead=1))
     return list(track(results, len(archive), what))
+
+
+def suspicious_label_names(names: Sequence[str]) -> list[str]:
+    """One warning per label name that may be several labels in one, or another spelling of a label.
+
+    >>> for warning in suspicious_label_names(["Road", "road", "road|tree", "tree", "bare soil"]):
+    ...     print(warning)
+    'Road' and 'road' differ only in spelling: one label?
+    'road|tree': several labels? Put ';' between.
+    """
+    spellings: dict[str, list[str]] = defaultdict(list)
+    for name in names:
+        spellings["".join(letter for letter in name.casefold() if letter.isalnum())].append(name)
+    warnings = [
+        f"{' and '.join(map(repr, same))} differ only in spelling: one label?"
+        for same in spellings.values()
+        if len(same) > 1
+    ]
+    known = {name.casefold() for name in names}
+    return warnings + [
+        f"{name!r}: several labels? Put ';' between." for name in names if _is_joined(name.casefold(), known)
+    ]
+
+
+def _is_joined(name: str, known: set[str]) -> bool:
+    """Whether a name contains a separator, or consists of known names."""
+    if any(separator in name.strip(separator) for separator in _SEPARATORS):
+        return True
+    parts = ([part.strip() for part in name.split(joiner)] for joiner in _JOINERS if joiner in name)
+    return any(known.issuperset(each) for each in parts)
+
+
+def unlisted_images(archive: Archive, folder: str = ".") -> int:
+    """Count the image files below a folder, relative to the root, that the label table does not list."""
+    listed = {path.resolve() for path in archive.paths}
+    files = {path.resolve() for path in image_files(archive.root / folder, SUFFIXES)}
+    return len(files - listed)

@@ -18,11 +18,11 @@ from marcir.experiments.record import COMPARISON, Record, Results
 from marcir.experiments.studies import STUDIES
 from marcir.experiments.workers import Outcome, perform_all
 from marcir.files import cache_folder
+from marcir.progress import duration
 from marcir.text_tables import percent
+from marcir.training.fabric import decide_precision
 from marcir.training.loop import SELECTED_BY
-from marcir.training.reporter import duration
 from marcir.training.run_folder import PATH_SETTINGS, RunFolder, first_difference
-from marcir.training.run_precision import decide_precision
 from marcir.training.task import open_training_archive
 from marcir.training.train import resolve_defaults
 from marcir.types import Embeddings

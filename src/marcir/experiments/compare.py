@@ -9,7 +9,7 @@ from marcir.errors import DataError
 from marcir.metrics.comparison import ColumnComparison, compare_scores
 from marcir.schema import save
 from marcir.text_tables import aligned, nan_to_none, percent
-from marcir.training.evaluation_file import EvaluationFile
+from marcir.training.evaluation import EvaluationFile
 
 
 @dataclass(frozen=True)

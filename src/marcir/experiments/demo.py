@@ -18,11 +18,11 @@ from marcir.experiments.plan import Plan
 from marcir.experiments.record import COMPARISON, Results, run_name
 from marcir.experiments.report.assemble import Report, report
 from marcir.model.model import load_model
+from marcir.progress import duration
 from marcir.scenes.write import write_scenes
 from marcir.search.index import index
 from marcir.search.queries import SearchResult, open_store
 from marcir.training.evaluation_figures import draw_models
-from marcir.training.reporter import duration
 from marcir.types import Embeddings
 
 SIZE = 128

@@ -17,7 +17,6 @@ from marcir.data.archive import Archive, open_archive
 from marcir.data.augment import Augmentation
 from marcir.data.dataset import ImageFiles
 from marcir.data.images import SUFFIXES
-from marcir.data.label_checks import suspicious_label_names, unlisted_images
 from marcir.data.resize import packed_size
 from marcir.data.split import Method, Split, draw_split
 from marcir.data.validation import (
@@ -26,6 +25,8 @@ from marcir.data.validation import (
     check_on_broken,
     leave_out_broken,
     raise_if_broken,
+    suspicious_label_names,
+    unlisted_images,
     without_broken,
 )
 from marcir.errors import BrokenImageError, ConfigError

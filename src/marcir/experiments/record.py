@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from marcir.schema import load, record, save
-from marcir.training.evaluation_file import StoredScores
+from marcir.training.evaluation import StoredScores
 from marcir.types import Embeddings
 
 COMPARISON = "comparison"  # the study of `marcir benchmark`

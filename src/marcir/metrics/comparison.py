@@ -26,17 +26,13 @@ class Interval:
 
 @dataclass(frozen=True)
 class ColumnComparison:
-    """One column of two models, over the queries that neither leaves out.
+    """One column of two models: their means over the queries that neither leaves out.
 
     Attributes:
-        column: The column's name.
-        first: Mean of the first model.
-        second: Mean of the second model.
         difference: Second minus first.
         interval: 95 % bootstrap interval of the difference.
         p: Two-sided p of the paired randomisation test: how often a difference at least as large appears
             when the two values of every query are swapped at random; nan without queries.
-        queries: Number of queries.
     """
 
     column: str

@@ -9,10 +9,9 @@ from torch import Tensor
 from marcir.checks import check_seed
 from marcir.labels.overlap import jaccard, shared_labels
 from marcir.labels.sets import distinct_sets
-from marcir.metrics.accumulators import MetricValues, observe
 from marcir.metrics.ranking import Similarities, ranked_blocks
 from marcir.metrics.relevance import GroundTruth
-from marcir.metrics.retrieval_metrics import METRICS
+from marcir.metrics.retrieval_metrics import METRICS, MetricValues, observe
 from marcir.metrics.scores import Scores
 from marcir.metrics.variants import Variants
 from marcir.progress import track
@@ -49,10 +48,8 @@ def chance_scores(
     def at_random(rows: slice) -> Tensor:
         return torch.rand(rows.stop - rows.start, images, generator=generator, dtype=torch.float64)
 
-    runs = [
-        _per_query(sampled, at_random, queries, list(METRICS))
-        for _ in track(range(RANKINGS), RANKINGS, "chance")
-    ]
+    rankings = track(range(RANKINGS), RANKINGS, "chance")
+    runs = [_per_query(sampled, at_random, queries, list(METRICS)) for _ in rankings]
     values = {name: np.array([run[name] for run in runs]) for name in METRICS}  # (rankings, queries)
     return Scores(
         {name: np.mean(each, axis=0) for name, each in values.items()},

@@ -1,8 +1,12 @@
-"""The seven metrics, functions from ranked relevance to one value per query; nan: query excluded."""
+"""The seven metrics: functions from ranked relevance to one value per query, nan if it is excluded.
 
-from collections.abc import Callable
+`observe` passes every ranked block to accumulators of their values and of the scores per label.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -13,10 +17,12 @@ from marcir.metrics.functional import (
     trapezoid_average_precision,
     weighted_average_precision,
 )
-from marcir.metrics.relevance import ANY, EASY, HARD, MEDIUM, RankedRelevance
+from marcir.metrics.ranking import RankedBlock
+from marcir.metrics.relevance import ANY, EASY, HARD, MEDIUM, GroundTruth, RankedRelevance
 
 SHARED_LABEL_CUTOFF = 5000
 Metric = Callable[[RankedRelevance], Tensor]
+Observer = Callable[[RankedRelevance], None]
 
 
 def shared_label_precision(ranking: RankedRelevance) -> Tensor:
@@ -74,3 +80,47 @@ def _graded(ranking: RankedRelevance, grades: Tensor, best: Tensor) -> Tensor:
 def _zero_if_none_found(has_relevant: Tensor, value: Tensor) -> Tensor:
     """The value; 0 where relevant images exist but none was found, nan where there are none."""
     return value.nan_to_num(0.0).masked_fill(~has_relevant, torch.nan)
+
+
+class MetricValues:
+    """Collects one value per query and metric."""
+
+    def __init__(self, metrics: Mapping[str, Metric], queries: int) -> None:
+        self.metrics = metrics
+        self.per_query = {name: np.full(queries, np.nan) for name in metrics}
+
+    def __call__(self, ranking: RankedRelevance) -> None:
+        """Add a block."""
+        for name, metric in self.metrics.items():
+            self.per_query[name][ranking.block.rows] = metric(ranking).numpy()
+
+
+class LabelPrecision:
+    """Sums the AP of every label over the queries that carry it."""
+
+    def __init__(self, num_labels: int) -> None:
+        self._sums = torch.zeros(num_labels, dtype=torch.float64)
+        self._queries = torch.zeros(num_labels, dtype=torch.int64)
+
+    def __call__(self, ranking: RankedRelevance) -> None:
+        """Add a block."""
+        y, order = ranking.truth.y[ranking.block.rows], ranking.block.order
+        for label in y.any(0).nonzero()[:, 0].tolist():
+            rows = y[:, label].nonzero()[:, 0]
+            relevant = ranking.truth.y_gallery[:, label][order[rows]]  # (Q', N)
+            values = average_precision(relevant)
+            self._sums[label] += values.nansum()
+            self._queries[label] += (~values.isnan()).sum()
+
+    def means(self) -> np.ndarray:
+        """Mean AP of each label; nan for one that no query with a relevant image carries. (L,)"""
+        means: np.ndarray = (self._sums / self._queries).numpy()  # 0 / 0 is nan
+        return means
+
+
+def observe(truth: GroundTruth, blocks: Iterable[RankedBlock], observers: Sequence[Observer]) -> None:
+    """Pass the relevance of every block to all observers, so that the gallery is ranked once."""
+    for block in blocks:
+        ranking = truth.relevance(block)
+        for observer in observers:
+            observer(ranking)

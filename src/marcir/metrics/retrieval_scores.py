@@ -9,10 +9,9 @@ from torch import Tensor
 
 from marcir.checks import check_int
 from marcir.errors import BatchError
-from marcir.metrics.accumulators import LabelPrecision, MetricValues, Observer, observe
 from marcir.metrics.ranking import PAIRS, ranked_blocks, unit_vectors
 from marcir.metrics.relevance import GroundTruth
-from marcir.metrics.retrieval_metrics import METRICS
+from marcir.metrics.retrieval_metrics import METRICS, LabelPrecision, MetricValues, Observer, observe
 from marcir.metrics.scores import LabelScores, Scores
 from marcir.metrics.variants import Variants
 from marcir.progress import track

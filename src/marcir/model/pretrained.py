@@ -1,14 +1,11 @@
 """A model without training: features of a backbone with ImageNet weights, for any pixel format."""
 
-import json
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import torch
-from safetensors.torch import save
-from torch import Tensor
 
 import marcir
 from marcir.data.images import PixelFormat, most_common_format, read_image, read_pixel_format
@@ -19,8 +16,9 @@ from marcir.model.device import choose_device
 from marcir.model.encoder import Encoder, adapt_batch_norm
 from marcir.model.imagenet import BACKBONE
 from marcir.model.model import Model
-from marcir.model.model_config import ModelConfig
+from marcir.model.model_config import ModelConfig, serialise_model
 
+Result = TypeVar("Result")
 DATASET = "ImageNet-1k"
 SIZE = 224
 # Images sampled for the pixel format, and for band and batch-norm statistics.
@@ -34,15 +32,12 @@ def pretrained_model(paths: Sequence[Path], device: str = "auto") -> tuple[Model
     The model is the same for all images of three 8-bit bands. For others the first layer is adapted to the
     bands, and images are normalised by the statistics of a sample.
 
-    Args:
-        paths: The images.
-        device: Device of the network.
-
     Raises:
         DataError: If none of them can be read.
     """
     chosen_device = choose_device(device)
-    pixel_format = _pixel_format(paths)
+    pixel_format = most_common_format(_read_some(paths, _HEADERS, read_pixel_format))
+    assert pixel_format is not None  # noqa: S101  # some image was read
     backbone = create_backbone(BACKBONE, pixel_format.bands, SIZE, "imagenet")
     if pixel_format == _RGB:
         encoder = Encoder(backbone, 0, "backbone", backbone.mean, backbone.std)
@@ -66,17 +61,8 @@ def pretrained_model(paths: Sequence[Path], device: str = "auto") -> tuple[Model
         label_checksum="",
         split_checksum="",
     )
-    files = _files(encoder, config)
+    files = {**serialise_model(encoder, config), "README.md": _card(encoder, config).encode()}
     return Model(encoder, config, Path(BACKBONE), chosen_device), files
-
-
-def _files(encoder: Encoder, config: ModelConfig) -> dict[str, bytes]:
-    weights = {name: value.cpu().contiguous().clone() for name, value in encoder.state_dict().items()}
-    return {
-        "config.json": (json.dumps(asdict(config), indent=1) + "\n").encode(),
-        "model.safetensors": save(weights, {"format": "pt"}),
-        "README.md": _card(encoder, config).encode(),
-    }
 
 
 def _card(encoder: Encoder, config: ModelConfig) -> str:
@@ -96,25 +82,16 @@ the labels mean.
 """
 
 
-def _pixel_format(paths: Sequence[Path]) -> PixelFormat:
-    """The most common pixel format, from headers."""
-    forms, problem = [], None
-    for path in _subsample(paths, _HEADERS):
-        try:
-            forms.append(read_pixel_format(path))
-        except BrokenImageError as error:
-            problem = error
-    pixel_format = most_common_format(forms)
-    if pixel_format is None:
-        raise DataError(f"none of the images can be read, for example: {problem}")
-    return pixel_format
-
-
 def _adapted_encoder(
     backbone: Backbone, pixel_format: PixelFormat, paths: Sequence[Path], device: torch.device
 ) -> Encoder:
     """An encoder with band and batch-norm statistics of a sample of the images."""
-    squares = _sample(pixel_format, paths)  # (N, C, S, S)
+
+    def square(path: Path) -> np.ndarray:
+        return to_square(pixel_format.fit(read_image(path), path), SIZE)
+
+    stacked = np.stack(_read_some(paths, _SAMPLED, square))
+    squares = torch.from_numpy(stacked).permute(0, 3, 1, 2)  # (N, C, S, S)
     images = unit_range(squares).double()
     mean, std = images.mean((0, 2, 3)), images.std((0, 2, 3), correction=0).clamp_min(1e-6)
     encoder = Encoder(backbone, 0, "backbone", tuple(mean.tolist()), tuple(std.tolist())).to(device)
@@ -124,21 +101,17 @@ def _adapted_encoder(
     return encoder
 
 
-def _sample(pixel_format: PixelFormat, paths: Sequence[Path]) -> Tensor:
-    """Read a sample of the images at the model's size; skip broken ones. (N, C, S, S)"""
-    squares, problem = [], None
-    for path in _subsample(paths, _SAMPLED):
+def _read_some(paths: Sequence[Path], most: int, read: Callable[[Path], Result]) -> list[Result]:
+    """Read a sample of the images, without broken ones; a DataError if there is no other."""
+    results, problem = [], None
+    for path in paths[:: -(-len(paths) // most)]:
         try:
-            squares.append(to_square(pixel_format.fit(read_image(path), path), SIZE))
+            results.append(read(path))
         except BrokenImageError as error:
             problem = error
-    if not squares:
+    if not results:
         raise DataError(f"none of the images can be read, for example: {problem}")
-    return torch.from_numpy(np.stack(squares)).permute(0, 3, 1, 2)
-
-
-def _subsample(paths: Sequence[Path], most: int) -> Sequence[Path]:
-    return paths[:: -(-len(paths) // most)]
+    return results
 
 
 def is_imagenet_only(config: ModelConfig) -> bool:

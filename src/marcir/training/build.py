@@ -26,25 +26,12 @@ def build_encoder(config: EncoderConfig, task: Task, seed: int) -> Encoder:
 
 
 def build_untrained(
-    settings: EncoderConfig,
-    seed: int,
-    like: Encoder,
-    images: ArchiveDataset,
-    size: int,
-    positions: Sequence[int],
+    config: Config, like: Encoder, images: ArchiveDataset, size: int, positions: Sequence[int]
 ) -> Encoder:
-    """Build the backbone as it was before training, with batch-norm statistics adapted to the images.
-
-    Args:
-        settings: Settings of the encoder.
-        seed: Seed of the initial weights.
-        like: The trained encoder.
-        images: The training archive, or another one.
-        size: Image size of the network.
-        positions: Images for the batch-norm statistics.
-    """
+    """Build a trained encoder's backbone as before training, with batch-norm statistics of these images."""
+    settings = config.encoder
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+        torch.manual_seed(config.train.seed)
         backbone = create_backbone(settings.backbone, images.bands, size, settings.weights)
     mean, std = (tuple(values.flatten().tolist()) for values in (like.mean, like.std))
     encoder = Encoder(backbone, settings.dim, "backbone", mean, std).to(like.device)

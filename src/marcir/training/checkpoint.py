@@ -52,12 +52,7 @@ class _Numbers:
 
 
 class Checkpoints:
-    """The checkpoints of a run: `last/` in its folder.
-
-    Args:
-        folder: The folder of the checkpoints.
-        keep: Number of checkpoints to keep.
-    """
+    """The checkpoints of a run: `last/` in its folder; the newest `keep` of them are kept."""
 
     def __init__(self, folder: Path, keep: int) -> None:
         self.folder, self.keep = folder, keep
@@ -88,10 +83,10 @@ class Checkpoints:
                 "free some disk space and run the same command again."
             ) from error
         # Newer checkpoints must be unreadable, or training would have resumed from them.
-        newer = [path for path in self._all() if path.name > name]
-        older = [path for path in self._all() if path.name <= name]
-        for path in (*newer, *older[: -self.keep]):
-            shutil.rmtree(path, ignore_errors=True)
+        kept = [path for path in self._all() if path.name <= name][-self.keep :]
+        for path in self._all():
+            if path not in kept:
+                shutil.rmtree(path, ignore_errors=True)
         return final
 
     def load(self, encoder: nn.Module, loss: nn.Module, optimiser: Optimizer) -> Progress | None:

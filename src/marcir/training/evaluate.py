@@ -1,6 +1,6 @@
-"""Score a trained model on an archive."""
+"""Score a trained model on an archive, or a run on its test images."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,7 +18,8 @@ from marcir.model.model import BATCH, Model, load_model
 from marcir.model.pretrained import is_imagenet_only, pretrained_model
 from marcir.training.build import build_untrained
 from marcir.training.evaluation import Evaluation, evaluate_embeddings
-from marcir.training.inputs import embed_positions
+from marcir.training.inputs import Examples, FrozenFeatures, embed_positions
+from marcir.training.task import Task
 from marcir.types import Embeddings
 
 
@@ -86,13 +87,12 @@ def evaluate(
     def embed(encoder: Encoder) -> Tensor:
         return embed_positions(encoder, images, loaded.config.size, positions, batch_size, show_progress=True)
 
-    ids = tuple(archive.ids[position] for position in positions)
-    vectors = Embeddings(ids, embed(loaded.encoder).numpy())
-    queries = LabelledEmbeddings(vectors, archive.labels[positions], archive.vocabulary)
+    queries = _labelled(archive, positions, embed(loaded.encoder))
     untrained, notes = None, [note]
     if not is_imagenet_only(loaded.config):  # which is the untrained backbone itself
         try:
-            untrained = embed(_untrained(loaded, images, training))
+            config, like = Config.from_dict(read_yaml(loaded.path / "config.yaml")), loaded.encoder
+            untrained = embed(build_untrained(config, like, images, loaded.config.size, training))
         except MarcirError as error:
             notes.append(f"No row of the untrained backbone: {error}")
     evaluation = evaluate_embeddings(
@@ -106,12 +106,32 @@ def evaluate(
     return ModelEvaluation(evaluation, queries, archive.root, tuple(notes))
 
 
-def _untrained(model: Model, images: ArchiveDataset, positions: Sequence[int]) -> Encoder:
-    """The model's backbone with the initial weights of its run."""
-    settings = Config.from_dict(read_yaml(model.path / "config.yaml"))
-    return build_untrained(
-        settings.encoder, settings.train.seed, model.encoder, images, model.config.size, positions
-    )
+@dataclass(frozen=True, eq=False)
+class TestResult:
+    """Scores of a run on its test images, with their vectors and labels."""
+
+    evaluation: Evaluation
+    images: LabelledEmbeddings
+
+
+def score_test(name: str, config: Config, task: Task, encoder: Encoder, examples: Examples) -> TestResult:
+    """Score an encoder with its best weights on the test images, beside the same backbone untrained."""
+    positions, source = task.positions("test"), task.source
+    images = _labelled(task.archive, positions, examples.embed(encoder.eval(), positions))
+    if isinstance(examples, FrozenFeatures):  # a frozen backbone is never trained
+        untrained = examples.features(positions)
+    else:
+        backbone = build_untrained(config, encoder, source, task.size, task.positions("train"))
+        untrained = embed_positions(backbone, source, task.size, positions)
+    counts, seed = task.statistics.label_counts.tolist(), config.train.seed
+    evaluation = evaluate_embeddings(name, images, training_counts=counts, untrained=untrained, seed=seed)
+    return TestResult(evaluation, images)
+
+
+def _labelled(archive: Archive, positions: list[int], vectors: Tensor) -> LabelledEmbeddings:
+    ids = tuple(archive.ids[position] for position in positions)
+    embeddings = Embeddings(ids, vectors.numpy())
+    return LabelledEmbeddings(embeddings, archive.labels[positions], archive.vocabulary)
 
 
 def _check_form(model: Model, source: ArchiveDataset) -> None:

@@ -5,21 +5,21 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from torch import Tensor
 
 import marcir
 from marcir.checks import check_seed
-from marcir.data.labelled_embeddings import LabelledEmbeddings as LabelledEmbeddings
-from marcir.data.labelled_embeddings import align_vocabularies
+from marcir.data.labelled_embeddings import LabelledEmbeddings, align_vocabularies
 from marcir.files import atomic_write
 from marcir.metrics.comparison import Interval, bootstrap_intervals
 from marcir.metrics.curves import Curves, CurveSums
 from marcir.metrics.references import chance_scores, oracle_scores
 from marcir.metrics.retrieval_scores import retrieval_scores
 from marcir.metrics.scores import Scores
+from marcir.schema import PlainValidator, load, record
 from marcir.text_tables import aligned, markdown, nan_to_none, percent
 
 
@@ -138,35 +138,61 @@ def evaluate_embeddings(
     if name.lower() in ("chance", "oracle", *([] if untrained is None else ["untrained"])):
         name += " (model)"  # row names must be unique
     queries, gallery = align_vocabularies(queries, gallery)
-    sums = CurveSums()
-    scores = retrieval_scores(
-        queries.embeddings.vectors,
-        queries.labels,
-        gallery_embeddings=None if gallery is None else gallery.embeddings.vectors,
-        gallery_labels=None if gallery is None else gallery.labels,
-        ids=queries.embeddings.ids,
-        label_names=queries.vocabulary.names,
-        training_counts=training_counts,
-        variants=variants,
-        observers=[sums],
-    )
-    labels: dict[str, Any] = {"gallery_labels": None if gallery is None else gallery.labels}
-    references = {
-        "chance": chance_scores(queries.labels, **labels, variants=variants, seed=seed),
-        "oracle": oracle_scores(queries.labels, **labels, variants=variants),
-    }
-    if untrained is not None:
-        references["untrained"] = retrieval_scores(
-            untrained,
+    gallery_labels = None if gallery is None else gallery.labels
+
+    def score(vectors: Tensor | np.ndarray, **options: Any) -> Scores:
+        return retrieval_scores(
+            vectors,
             queries.labels,
             ids=queries.embeddings.ids,
             label_names=queries.vocabulary.names,
             training_counts=training_counts,
             variants=variants,
+            **options,
         )
+
+    sums, vectors = CurveSums(), None if gallery is None else gallery.embeddings.vectors
+    scores = score(
+        queries.embeddings.vectors,
+        gallery_embeddings=vectors,
+        gallery_labels=gallery_labels,
+        observers=[sums],
+    )
+    chance = chance_scores(queries.labels, gallery_labels=gallery_labels, variants=variants, seed=seed)
+    oracle = oracle_scores(queries.labels, gallery_labels=gallery_labels, variants=variants)
+    references = {"chance": chance, "oracle": oracle}
+    if untrained is not None:
+        references["untrained"] = score(untrained)
     judged_by = queries.fingerprint() + ("" if gallery is None else gallery.fingerprint())
     return Evaluation(name, scores, bootstrap_intervals(scores, seed), references, sums.curves(), judged_by)
 
 
 def _without_queries(content: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in content.items() if name != "queries"}
+
+
+def _as_scores(value: Any) -> Scores:
+    return value if isinstance(value, Scores) else Scores.from_json(value, "scores")
+
+
+StoredScores = Annotated[Scores, PlainValidator(_as_scores)]  # as a field of a record
+
+
+@record(unknown="ignore")
+class _Row:
+    scores: Mapping[str, float | None]
+
+
+@record(unknown="ignore", eq=False)
+class EvaluationFile:
+    """What is read of the JSON file of an evaluation; the attributes are those of `Evaluation`."""
+
+    model: StoredScores
+    references: Mapping[str, _Row] = field(default_factory=dict)
+    name: str | None = None
+    judged_by: str | None = None
+
+    @classmethod
+    def load(cls, path: str | Path) -> "EvaluationFile":
+        """Read a file of `Evaluation.save_json`; a DataError if it is anything else."""
+        return load(cls, path, "what `marcir evaluate --json` writes", "Make it with: marcir evaluate --json")

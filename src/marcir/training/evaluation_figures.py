@@ -24,28 +24,16 @@ from marcir.training.evaluation import Evaluation
 def draw_evaluation(evaluation: Evaluation, folder: str | Path) -> list[Path]:
     """Draw precision by threshold, overlap by rank, AP per label, and cosine by overlap; return the files."""
     folder, curves, name = Path(folder), evaluation.curves, evaluation.name
-    precision, overlap = folder / "precision-by-threshold.png", folder / "overlap-by-rank.png"
-    draw_precision_by_threshold(
-        np.array(EDGES[1:]),
-        {
-            "oracle": curves.precision_oracle,
-            name: curves.precision,
-            "chance": curves.precision_chance,
-        },
-        HITS,
-        precision,
-    )
-    drawn = [precision]
+    drawn = [folder / "precision-by-threshold.png"]
+    precision = {"oracle": curves.precision_oracle, name: curves.precision, "chance": curves.precision_chance}
+    draw_precision_by_threshold(np.array(EDGES[1:]), precision, HITS, drawn[-1])
     if len(curves.overlap):  # some query has labels
-        drawn.append(overlap)
-        draw_overlap_by_rank(
-            {"oracle": curves.overlap_oracle, name: curves.overlap, "chance": curves.overlap_chance}, overlap
-        )
-    similarity = folder / "cosine-by-overlap.png"
-    draw_similarity_by_overlap(
-        np.array(EDGES), {name: (curves.similarity_mean, curves.similarity_sd, curves.pairs)}, similarity
-    )
-    drawn.append(similarity)
+        drawn.append(folder / "overlap-by-rank.png")
+        overlap = {"oracle": curves.overlap_oracle, name: curves.overlap, "chance": curves.overlap_chance}
+        draw_overlap_by_rank(overlap, drawn[-1])
+    drawn.append(folder / "cosine-by-overlap.png")
+    similarity = {name: (curves.similarity_mean, curves.similarity_sd, curves.pairs)}
+    draw_similarity_by_overlap(np.array(EDGES), similarity, drawn[-1])
     scores = evaluation.model.label_scores
     if scores is not None and scores.names:
         drawn.append(folder / "labels.png")
@@ -97,15 +85,7 @@ def draw_models(
     chosen: Sequence[str],
     hits: int,
 ) -> None:
-    """Draw the retrieved images of several models, one row per query and model.
-
-    Args:
-        models: Vectors of the same images by the name of the model.
-        images: The image folder.
-        out: The PNG file.
-        chosen: Ids of the queries.
-        hits: Hits per query.
-    """
+    """Draw the retrieved images of several models by name, one row per query and model; see `draw_hits`."""
     files, rows = _Files(Path(images)), []
     for image in chosen:
         for name, embedded in models.items():
@@ -120,9 +100,8 @@ def _row(
     ranked = gallery or queries
     z = unit_vectors(queries.embeddings.vectors[[position]], "embeddings")
     similarity = z @ unit_vectors(ranked.embeddings.vectors, "gallery embeddings").T
-    order = rank(similarity, torch.tensor([position], device="cpu") if gallery is None else None)[
-        0, :hits
-    ].tolist()
+    own = torch.tensor([position], device="cpu") if gallery is None else None
+    order = rank(similarity, own)[0, :hits].tolist()
     y = queries.labels[[position]]
     overlap = jaccard(y.double(), ranked.labels[order])[0]
     shared = queries.vocabulary.decode(y & ranked.labels[order])

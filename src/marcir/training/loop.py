@@ -21,7 +21,6 @@ from marcir.model.encoder import Encoder
 from marcir.training.checkpoint import Checkpoints, Progress
 from marcir.training.inputs import Examples
 from marcir.training.reporter import Reporter
-from marcir.training.schedule import learning_rate
 from marcir.training.task import Task
 
 if TYPE_CHECKING:
@@ -30,6 +29,23 @@ if TYPE_CHECKING:
 SELECTED_BY = "nDCG@100"  # Reading R17
 # A mean cosine of all pairs above this counts as collapse.
 COLLAPSED = 0.99
+# Epochs after which the learning rate decays by a factor (Reading R16).
+_PERIOD, _DECAY = 15, 0.8
+
+
+def learning_rate(schedule: str, lr: float, epoch: int, epochs: int) -> float:
+    """The learning rate of an epoch, counted from 0.
+
+    `restarts`: lr * 0.8^floor(e/15) * (1 + cos(pi (e mod 15)/15))/2; `step`: lr * 0.8^floor(e/15);
+    `cosine`: lr * (1 + cos(pi e/epochs))/2.
+
+    >>> [f"{learning_rate('restarts', 1e-3, e, 100):.3g}" for e in (0, 7, 14, 15)]
+    ['0.001', '0.000552', '1.09e-05', '0.0008']
+    """
+    if schedule == "cosine":
+        return lr * (1 + math.cos(math.pi * epoch / epochs)) / 2
+    peak = lr * _DECAY ** (epoch // _PERIOD)
+    return peak if schedule == "step" else peak * (1 + math.cos(math.pi * (epoch % _PERIOD) / _PERIOD)) / 2
 
 
 class TrainableModule(nn.Module):
@@ -57,14 +73,7 @@ class Trainer:
     """Trains an encoder epoch by epoch.
 
     Attributes:
-        config: Settings of the run.
-        fabric: Devices and processes.
-        task: Archive and split.
-        encoder: The encoder to train.
-        loss: The loss.
         examples: Inputs of the network.
-        checkpoints: Saves and loads the state of the run.
-        reporter: Prints progress.
         on_best: Called after each new best validation score, to write the model.
         on_epoch: Called after every epoch, to write the history.
         stop_requested: Set by the caller at any time; all processes stop after their current step.
@@ -101,12 +110,8 @@ class Trainer:
                 f"images each. Use {2 * fabric.world_size} or more."
             )
         self.positions = self.task.positions("train")
-        shared: dict[str, Any] = {
-            "seed": settings.seed,
-            "rank": fabric.global_rank,
-            "processes": fabric.world_size,
-        }
-        y = self.task.archive.labels[self.positions]
+        y, rank = self.task.archive.labels[self.positions], fabric.global_rank
+        shared: dict[str, Any] = {"seed": settings.seed, "rank": rank, "processes": fabric.world_size}
         self.sampler = (
             LabelAwareBatches(y, settings.batch_size, **shared)
             if settings.sampler == "label-aware"

@@ -18,13 +18,9 @@ PART_SECONDS = 30.0
 class Parts:
     """Tensors by name, in files `<name>-<checksum>.safetensors` of one folder.
 
-    The checksum covers the key and the content of a file: a damaged file, or one with another key, is removed
-    and its tensors are missing. Only one process at a time may use the same name.
-
-    Args:
-        folder: The folder of the files.
-        name: Prefix of their names.
-        key: Identifies what the tensors are computed from.
+    The checksum covers the content of a file and the key, which identifies what the tensors are computed
+    from: a damaged file, or one with another key, is removed and its tensors are missing. Only one process at
+    a time may use the same name. A ConfigError is raised if a file cannot be written.
 
     Attributes:
         tensors: All saved and added tensors.
@@ -37,31 +33,19 @@ class Parts:
         self.tensors = self._load()
 
     def add(self, name: str, tensor: Tensor) -> None:
-        """Add a tensor; save all unsaved ones if the last part is old enough.
-
-        Raises:
-            ConfigError: If they cannot be written.
-        """
+        """Add a tensor; save all unsaved ones if the last part is old enough."""
         self.tensors[name] = self._unsaved[name] = tensor
         if time.monotonic() - self._saved_at >= PART_SECONDS:
             self.save_added()
 
     def save_added(self) -> None:
-        """Save the unsaved tensors.
-
-        Raises:
-            ConfigError: If they cannot be written.
-        """
+        """Save the unsaved tensors."""
         if self._unsaved:
             self.save(self._unsaved)
         self._unsaved, self._saved_at = {}, time.monotonic()
 
     def save(self, tensors: Mapping[str, Tensor]) -> None:
-        """Add tensors as one part, written atomically.
-
-        Raises:
-            ConfigError: If it cannot be written.
-        """
+        """Add tensors as one part, written atomically."""
         content = save(dict(tensors))
         with atomic_write(self._path(content)) as temporary:
             temporary.write_bytes(content)

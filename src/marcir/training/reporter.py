@@ -4,20 +4,14 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from marcir.progress import duration as duration  # re-exported for train, benchmark and demo
-from marcir.progress import progress_bar
+from marcir.progress import duration, progress_bar
 from marcir.training.checkpoint import Progress
 
 Update = Callable[[float, float], None]
 
 
 class Reporter:
-    """Prints one line per epoch, and a progress bar within an epoch.
-
-    Args:
-        epochs: Number of epochs.
-        enabled: False to print nothing, as on all processes but the first.
-    """
+    """Prints one line per epoch, and a progress bar within an epoch; only the first process is `enabled`."""
 
     def __init__(self, epochs: int, enabled: bool) -> None:
         self.epochs, self.enabled = epochs, enabled

@@ -2,14 +2,14 @@
 
 import csv
 import io
-import json
 import shutil
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save
+from safetensors.torch import load_file
 
 import marcir
 from marcir.config import Config, read_yaml
@@ -19,10 +19,10 @@ from marcir.errors import ConfigError, TrainingError
 from marcir.figures.history import draw_history
 from marcir.files import atomic_write, reason
 from marcir.model.encoder import Encoder
-from marcir.model.model_config import ModelConfig
-from marcir.text_tables import markdown
+from marcir.model.model_config import ModelConfig, serialise_model
 from marcir.training.checkpoint import Progress
 from marcir.training.evaluation import Evaluation
+from marcir.training.model_info import model_card
 from marcir.training.task import Task
 
 # File with the checksum of the training archive's images.
@@ -36,11 +36,7 @@ PATH_SETTINGS = frozenset({"data.root", "data.labels", "data.split"})
 
 @dataclass(frozen=True, eq=False)
 class RunFolder:
-    """The files of a run.
-
-    Attributes:
-        path: The folder.
-    """
+    """The files of a run."""
 
     path: Path
 
@@ -60,11 +56,7 @@ class RunFolder:
         return any(self.checkpoints.glob("epoch-*"))
 
     def settings(self) -> Config:
-        """Read the settings of the run.
-
-        Raises:
-            ConfigError: If the file is missing or invalid.
-        """
+        """Read the settings of the run; a ConfigError if the file is missing or invalid."""
         file = self.path / "config.yaml"
         try:
             return Config.from_dict(read_yaml(file)).with_absolute_paths()
@@ -157,19 +149,12 @@ class RunFolder:
 
     def save_model(self, encoder: Encoder, config: ModelConfig) -> None:
         """Write the weights and the model's configuration."""
-        tensors = {
-            name: value.detach().cpu().contiguous().clone() for name, value in encoder.state_dict().items()
-        }
-        with atomic_write(self.path / "model.safetensors") as temporary:
-            temporary.write_bytes(save(tensors, {"format": "pt"}))  # `save_file` would hide it from others
-        self._write("config.json", json.dumps(asdict(config), indent=1, ensure_ascii=False) + "\n")
+        for name, content in serialise_model(encoder, config).items():
+            with atomic_write(self.path / name) as temporary:
+                temporary.write_bytes(content)  # safetensors' own `save_file` would hide it from others
 
     def load_weights(self, encoder: Encoder) -> None:
-        """Load the best weights into an encoder.
-
-        Raises:
-            TrainingError: If they are missing or damaged.
-        """
+        """Load the best weights into an encoder; a TrainingError if they are missing or damaged."""
         file = self.path / "model.safetensors"
         try:
             encoder.load_state_dict(load_file(file))
@@ -179,13 +164,28 @@ class RunFolder:
             ) from error
 
     def save_history(self, progress: Progress) -> None:
-        """Write `history.csv`."""
+        """Write `history.csv`, and the last epoch for TensorBoard if it is installed."""
         columns = list(dict.fromkeys(name for row in progress.history for name in row))
         text = io.StringIO(newline="")
         writer = csv.DictWriter(text, columns, restval="", lineterminator="\n")
         writer.writeheader()
         writer.writerows(progress.history)
         self._write("history.csv", text.getvalue())
+        if self._tensorboard is not None:
+            row = progress.history[-1]
+            for name, value in row.items():
+                if isinstance(value, int | float):
+                    self._tensorboard.add_scalar(name.replace(" ", "/", 1), value, row["epoch"])
+            self._tensorboard.flush()
+
+    @cached_property
+    def _tensorboard(self) -> Any:
+        """The log for TensorBoard; opened after the first epoch, as a run that fails earlier has no files."""
+        try:
+            from torch.utils.tensorboard import SummaryWriter
+        except ImportError:
+            return None
+        return SummaryWriter(str(self.path / "tensorboard"))
 
     def save_results(self, evaluation: Evaluation | None, config: ModelConfig, progress: Progress) -> None:
         """Write the test scores, if any, the training curves and the model card."""
@@ -221,53 +221,6 @@ def model_config(config: Config, task: Task, encoder: Encoder) -> ModelConfig:
     )
 
 
-def model_card(evaluation: Evaluation | None, config: ModelConfig, progress: Progress) -> str:
-    """The text of a model card as on the Hugging Face hub."""
-    options = ", ".join(f"{name} = {value}" for name, value in config.loss.items() if name != "name")
-    best = progress.best_epoch + 1 if progress.best_epoch is not None else progress.epoch
-    return "\n".join(
-        [
-            "---",
-            "library_name: marcir",
-            "pipeline_tag: image-feature-extraction",
-            "tags: [remote-sensing, image-retrieval, multi-label]",
-            "---",
-            "",
-            f"# {config.backbone} trained on {config.dataset} with {config.loss['name']}",
-            "",
-            f"Turns an image of {config.bands} bands into a unit vector of {_dimension(config)} numbers; "
-            f"similar images have a high cosine. Trained with marcir {config.marcir} and the loss "
-            f"`{config.loss['name']}`{f' ({options})' if options else ''} at {config.size} x {config.size} "
-            f"pixels; epoch {best} of {progress.epoch} was best on the validation images.",
-            "",
-            "```python",
-            "import marcir",
-            "",
-            'model = marcir.load_model("THIS FOLDER")',
-            'vectors = model.embed(["one.jpg", "two.tif"])',
-            "```",
-            "",
-            "## Scores on the test images",
-            "",
-            *_scores(evaluation),
-            "",
-            f"## Labels\n\n{', '.join(config.labels)}",
-            "",
-            "## Limits",
-            "",
-            "The scores are of one archive, one split and one seed. Images from other sensors, resolutions "
-            "or regions than the training images may be embedded poorly.",
-            "",
-        ]
-    )
-
-
-def _scores(evaluation: Evaluation | None) -> list[str]:
-    if evaluation is None:
-        return ["There were no test images."]
-    return [markdown(evaluation.rows()), "", *evaluation.notes()]
-
-
 def first_difference(
     before: Config, now: Config, ignored: frozenset[str] = frozenset()
 ) -> tuple[str, Any, Any] | None:
@@ -285,7 +238,3 @@ def first_difference(
 
 def _is_temporary(path: Path) -> bool:
     return path.name.startswith(".") and path.name.endswith(".part")
-
-
-def _dimension(config: ModelConfig) -> str:
-    return str(config.dim) if config.embedding == "projection" else "the backbone's"

@@ -40,15 +40,14 @@ def read_manifest(
     Paths in the rows are normalised (`./a//1.png` is `a/1.png`), and no two rows have the same file.
     """
     rows, names = read_label_table(table, spellings=spellings)
-    rows = [replace(row, image=_relative(root, row.image)) for row in rows]
+    # Absolute paths below the folder become relative.
+    rows = [
+        replace(row, image=path_below(root, row.image)) if PurePosixPath(row.image).is_absolute() else row
+        for row in rows
+    ]
     paths = [_below(root, row, table) for row in rows]
     _check_files(table, rows, paths)
     return [replace(row, image=str(PurePosixPath(row.image))) for row in rows], names, paths
-
-
-def _relative(root: Path, image: str) -> str:
-    """Make an absolute path below the folder relative; leave all others unchanged."""
-    return path_below(root, image) if PurePosixPath(image).is_absolute() else image
 
 
 def _below(root: Path, row: LabelRow, table: Path) -> Path:

@@ -30,11 +30,9 @@ class MaskReader(DatasetReader):
     """A dataset with one mask per image; the labels are cached.
 
     Attributes:
-        IMAGE_FOLDER: The folder of the images, searched at any depth.
         MASK_FOLDER: The folder of the masks, which have the names of the images.
     """
 
-    IMAGE_FOLDER: ClassVar[str]
     MASK_FOLDER: ClassVar[str]
 
     @abstractmethod

@@ -1,12 +1,12 @@
 """Datasets with a label table."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import ClassVar
 
 from marcir.data.archive import Archive, images_by_stem
 from marcir.data.images import SUFFIXES
-from marcir.data.label_csv import LabelRow, read_label_table
+from marcir.data.label_csv import read_label_table
 from marcir.data.readers.base import DatasetReader
 from marcir.errors import DataError
 
@@ -27,8 +27,14 @@ class TableReader(DatasetReader):
         table = labels or self.need(root / self.TABLE, root)
         images = images_by_stem(self.need(root / self.IMAGE_FOLDER, root), SUFFIXES)
         rows, _ = read_label_table(table, self.DELIMITER, spellings(self.LABELS))
-        paths = paths_of_rows(table, rows, images, root)
-        return self.archive(root, [row.image for row in rows], paths, [row.labels for row in rows])
+        for row in rows:
+            if row.image not in images:
+                raise DataError(
+                    f"{table} line {row.line}: there is no image named '{row.image}' below {root}. "
+                    "Add the file, or remove the line."
+                )
+        ids = [row.image for row in rows]
+        return self.archive(root, ids, [images[name] for name in ids], [row.labels for row in rows])
 
 
 def spellings(labels: Iterable[str]) -> dict[str, str]:
@@ -43,16 +49,3 @@ def spellings(labels: Iterable[str]) -> dict[str, str]:
             for sign in (" ", "-", "_", ""):
                 accepted[form.replace(" ", sign)] = label
     return accepted
-
-
-def paths_of_rows(
-    table: Path, rows: Sequence[LabelRow], images: Mapping[str, Path], root: Path
-) -> list[Path]:
-    """The image file of every row of a label table."""
-    for row in rows:
-        if row.image not in images:
-            raise DataError(
-                f"{table} line {row.line}: there is no image named '{row.image}' below {root}. "
-                "Add the file, or remove the line."
-            )
-    return [images[row.image] for row in rows]

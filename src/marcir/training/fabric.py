@@ -1,0 +1,113 @@
+"""Devices, processes and precision of a run."""
+
+import logging
+import os
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from marcir.config import Config
+from marcir.errors import ConfigError, DependencyError, TrainingError
+from marcir.model.device import choose_device
+from marcir.model.precision import Precision, Trial, UnusablePrecisionError, choose_precision
+from marcir.processes import describe_exit
+
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
+
+# Seconds to wait for the exit of a process after its connection is lost.
+_DEATH_SECONDS = 2.0
+
+
+def decide_precision(config: Config, saved: Config | None = None) -> tuple[Config, Precision]:
+    """Replace `auto` by a precision, and check that the precision can be used.
+
+    A resumed run keeps the precision of its saved settings: its results do not depend on the machine.
+
+    Raises:
+        ConfigError: If bfloat16 is requested, by the settings or the saved ones, and unusable here.
+    """
+    size = config.data.size
+    assert size is not None  # noqa: S101  # `resolve_defaults` has set it
+    encoder, requested = config.encoder, config.train.precision
+    trial = Trial(encoder.backbone, size, encoder.dim, encoder.frozen, torch.get_num_threads())
+    if saved is not None and requested == "auto":
+        requested = saved.train.precision
+    try:
+        precision = choose_precision(requested, trial, config.train.device)
+    except UnusablePrecisionError as error:
+        if saved is None:
+            raise
+        here = f" To resume here, {error.setting}." if error.setting else ""
+        raise ConfigError(
+            f"{config.folder} was started in bfloat16, and {error.what}. Resume it where bfloat16 works."
+            f"{here} To start again in float32: --train.precision float32 and another --run."
+        ) from error
+    if saved is not None:
+        precision = replace(precision, why="as in the resumed run")
+    return replace(config, train=replace(config.train, precision=precision.name)), precision
+
+
+def start_fabric(config: Config) -> "Fabric":
+    """Set up devices and processes: one, several on this machine, or those of torchrun."""
+    try:
+        from lightning_fabric import Fabric
+    except ModuleNotFoundError as error:
+        raise DependencyError(
+            "lightning-fabric is not installed. Install it with: pip install 'marcir[train]'"
+        ) from error
+    # Fabric logs the use of bfloat16; `train` prints it with the reason.
+    logging.getLogger("lightning_fabric.utilities.rank_zero").setLevel(logging.WARNING)
+    local = int(os.environ.get("LOCAL_WORLD_SIZE", config.train.devices))
+    nodes = int(os.environ.get("WORLD_SIZE", local)) // local
+    device = choose_device(config.train.device)
+    available = {"cuda": torch.cuda.device_count(), "mps": 1}.get(device.type, local)
+    if local > available or (local * nodes > 1 and device.index is not None):
+        raise ConfigError(
+            f"train.devices = {local}: '{config.train.device}' is {available if device.index is None else 1} "
+            "device of this machine. Use fewer processes, or a device without a number."
+        )
+    fabric = Fabric(
+        accelerator=device.type,
+        devices=local if device.index is None else [device.index],
+        num_nodes=nodes,
+        strategy="ddp" if local * nodes > 1 else "auto",
+        precision="bf16-mixed" if config.train.precision == "bfloat16" else "32-true",
+    )
+    fabric.launch()
+    _check_same_precision(fabric, config)
+    return fabric
+
+
+def _check_same_precision(fabric: "Fabric", config: Config) -> None:
+    """Raise on every process if some of them chose another precision."""
+    if fabric.world_size == 1:
+        return
+    bfloat16 = torch.tensor(float(config.train.precision == "bfloat16"), device=fabric.device)
+    share: Any = fabric.all_reduce(bfloat16, reduce_op="mean")
+    if float(share) not in (0.0, 1.0):
+        raise ConfigError(
+            "train.precision: some processes would compute in bfloat16 and others in float32, because their "
+            "machines differ. Set --train.precision float32."
+        )
+
+
+@contextmanager
+def report_dead_processes(fabric: "Fabric") -> Iterator[None]:
+    """Turn the connection error after the death of a child process into one that explains its exit."""
+    try:
+        yield
+    except RuntimeError as error:
+        children: list[subprocess.Popen[bytes]] = getattr(fabric.strategy.launcher, "procs", [])
+        for rank, child in enumerate(children, 1):
+            with suppress(subprocess.TimeoutExpired):
+                if child.wait(_DEATH_SECONDS):
+                    raise TrainingError(
+                        f"process {rank} of {fabric.world_size}: {describe_exit(child.returncode)}. The same "
+                        "command resumes from the last checkpoint."
+                    ) from error
+        raise
