@@ -12,10 +12,9 @@ from marcir.experiments.record import slug
 from marcir.experiments.report.ablation import chosen, setting_keys
 from marcir.experiments.report.page import Figure
 from marcir.experiments.report.runs import Row, Spread, Study, setting_text, value_text
-from marcir.figures.radar import draw_radars
+from marcir.figures.heat_maps import Grid, draw_value_maps
 from marcir.figures.score_dots import draw_score_dots
-from marcir.figures.setting_curves import Curve, CurvePanel, draw_setting_curves
-from marcir.figures.value_maps import Grid, draw_value_maps
+from marcir.figures.setting_curves import Curve, CurvePanel, draw_radars, draw_setting_curves
 from marcir.metrics.retrieval_metrics import METRICS
 
 SHOWN = ("mAP(sim)@5000", "nDCG@100")  # metrics of curves and maps

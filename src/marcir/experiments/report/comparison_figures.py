@@ -13,10 +13,10 @@ from marcir.experiments.report.comparison import mean_ranks, reference
 from marcir.experiments.report.names import BASELINES, OF_INTEREST, OURS
 from marcir.experiments.report.page import Block, Figure, Sentences
 from marcir.experiments.report.runs import COLUMNS, TAIL, Row, Study
+from marcir.figures.bars import tail_start
 from marcir.figures.embedding_map import GROUPS, draw_embedding_maps
-from marcir.figures.label_bars import tail_start
+from marcir.figures.heat_maps import Grid, draw_value_maps
 from marcir.figures.score_dots import draw_score_dots
-from marcir.figures.value_maps import Grid, draw_value_maps
 from marcir.metrics.ranking import unit_vectors
 
 UNTRAINED = "untrained"

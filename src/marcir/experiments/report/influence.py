@@ -15,7 +15,7 @@ from marcir.errors import DataError
 from marcir.experiments.report.names import method_name
 from marcir.experiments.report.page import Figure
 from marcir.experiments.report.runs import Study
-from marcir.figures.pair_influence import draw_pair_influence
+from marcir.figures.bars import draw_pair_influence
 from marcir.labels import LabelStatistics
 from marcir.losses.pair_loss import PairLoss
 from marcir.losses.pairs import LabelSets
