@@ -4,6 +4,7 @@ import shlex
 import sys
 import time
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from marcir.experiments.perform import failed
 from marcir.experiments.plan import PLACES, Plan, Run, config_hash, read_plan
 from marcir.experiments.record import COMPARISON, Record, Results
 from marcir.experiments.studies import STUDIES
-from marcir.experiments.workers import Outcome, perform_all
+from marcir.experiments.workers import perform_all
 from marcir.files import cache_folder
 from marcir.text_tables import percent
 from marcir.training.loop import SELECTED_BY
@@ -25,7 +26,6 @@ from marcir.training.run_folder import PATH_SETTINGS, RunFolder, first_differenc
 from marcir.training.run_precision import decide_precision
 from marcir.training.task import open_training_archive
 from marcir.training.train import resolve_defaults
-from marcir.types import Embeddings
 
 
 @dataclass(frozen=True)
@@ -134,19 +134,15 @@ def _train_missing(missing: Sequence[Record], results: Results, jobs: int, verbo
     for number, outcome in enumerate(perform_all(missing, results, jobs, verbose), 1):
         if outcome.died:
             results.save_failure(failed(outcome.record, str(outcome.error)))
+        name, text = outcome.record.name, f"FAILED: {outcome.error}"
+        done = results.load(outcome.record.study, name)
         if outcome.error is not None:
-            failures[outcome.record.name] = outcome.error
+            failures[name] = outcome.error
+        elif done is not None and done.scores is not None:
+            text = f"{SELECTED_BY} {percent(done.scores[SELECTED_BY])}, trained in {duration(done.seconds)}"
         left = (time.monotonic() - started) / number * (len(missing) - number)
-        print_status(f"[{number}/{len(missing)}] {_outcome_text(outcome, results)}   {duration(left)} left")
+        print_status(f"[{number}/{len(missing)}] {name}: {text}   {duration(left)} left")
     return failures
-
-
-def _outcome_text(outcome: Outcome, results: Results) -> str:
-    name = outcome.record.name
-    done = results.load(outcome.record.study, name)
-    if outcome.error is not None or done is None or done.scores is None:
-        return f"{name}: FAILED: {outcome.error}"
-    return f"{name}: {SELECTED_BY} {percent(done.scores[SELECTED_BY])}, trained in {duration(done.seconds)}"
 
 
 @dataclass(frozen=True)
@@ -258,13 +254,8 @@ def _reused(missing: Sequence[Record], results: Results) -> list[Record]:
         if same is None:
             left.append(record)
             continue
-        copied = replace(same, study=record.study, method=record.method, setting=record.setting)
-        results.save(copied, _saved_vectors(same, results))
+        vectors = None
+        with suppress(DataError):  # where the user has removed them
+            vectors = results.vectors(same)
+        results.save(replace(same, study=record.study, method=record.method, setting=record.setting), vectors)
     return left
-
-
-def _saved_vectors(record: Record, results: Results) -> Embeddings | None:
-    try:
-        return results.vectors(record)
-    except DataError:  # removed by the user
-        return None
