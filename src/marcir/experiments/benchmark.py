@@ -186,7 +186,7 @@ def _shared_data(base: Config, seed: int, results: Results) -> _SharedData:
 def _planned(run: Run, results: Results, shared: _SharedData) -> Record:
     """The record of a run without its scores."""
     config = resolve_defaults(replace(run.config, data=replace(run.config.data, split=str(shared.path))))
-    started = _started_config(run, results)
+    _, started = _found(run.study, run.name, results)
     if started is not None and config.train.precision == "auto":  # a started run keeps its precision
         config = replace(config, train=replace(config.train, precision=started.train.precision))
     else:
@@ -205,13 +205,13 @@ def _planned(run: Run, results: Results, shared: _SharedData) -> Record:
     )
 
 
-def _started_config(run: Run, results: Results) -> Config | None:
-    """Settings of a run that was finished or started before; else None."""
-    found = results.load(run.study, run.name)
-    if found is not None and found.done:
-        return Config.from_dict(found.config)
-    folder = RunFolder(results.run_folder(run.study, run.name))
-    return folder.settings() if folder.started else None
+def _found(study: str, name: str, results: Results) -> tuple[Record | None, Config | None]:
+    """The record of a finished run, and the settings of one that was finished or started before."""
+    record = results.load(study, name)
+    if record is not None and record.done:
+        return record, Config.from_dict(record.config)
+    folder = RunFolder(results.run_folder(study, name))
+    return None, folder.settings() if folder.started else None
 
 
 def _is_done(record: Record, results: Results) -> bool:
@@ -220,21 +220,17 @@ def _is_done(record: Record, results: Results) -> bool:
     Raises:
         ConfigError: Where a run of the same name was finished or started with other settings.
     """
-    wanted = Config.from_dict(record.config)
-    found = results.load(record.study, record.name)
-    if found is not None and found.done:
-        if found.config_hash == record.config_hash:
-            return True
-        differs = first_difference(Config.from_dict(found.config), wanted, PLACES)
-    else:
-        folder = RunFolder(results.run_folder(record.study, record.name))
-        differs = first_difference(folder.settings(), wanted, PATH_SETTINGS) if folder.started else None
-        if differs is None:
-            return False
+    done, before = _found(record.study, record.name, results)
+    if before is None or (done is not None and done.config_hash == record.config_hash):
+        return done is not None
+    neutral = PATH_SETTINGS if done is None else PLACES
+    differs = first_difference(before, Config.from_dict(record.config), neutral)
+    if done is None and differs is None:
+        return False
     what = "the labels, the split or the first weights are others"
     if differs is not None:
-        name, before, now = differs
-        what = f"{name} was {before}, now it is {now}"
+        name, was, now = differs
+        what = f"{name} was {was}, now it is {now}"
     raise ConfigError(
         f"{results.path} holds {record.name} with other settings: {what}. Use another results folder."
     )
