@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from marcir.figures.cooccurrence import draw_cooccurrence
+from marcir.figures.heat_maps import draw_cooccurrence
 from marcir.figures.samples import draw_samples
 
 STRANGE = ["a$b", "$\\frac$", "$x$ and $", "tab\tbed", "水体", "two\nlines", "x" * 300, "\\$"]

@@ -12,12 +12,11 @@ from matplotlib.text import Text
 from PIL import Image
 
 from marcir.errors import ConfigError
+from marcir.figures.bars import draw_pair_influence
 from marcir.figures.embedding_map import draw_embedding_maps
-from marcir.figures.pair_influence import draw_pair_influence
-from marcir.figures.radar import draw_radars
+from marcir.figures.heat_maps import Grid, draw_value_maps
 from marcir.figures.score_dots import draw_score_dots
-from marcir.figures.setting_curves import Curve, CurvePanel, draw_setting_curves
-from marcir.figures.value_maps import Grid, draw_value_maps
+from marcir.figures.setting_curves import Curve, CurvePanel, draw_radars, draw_setting_curves
 
 METHODS = [*(f"method {number}" for number in range(11)), "a$b$", "_hidden", "contrastive " * 5]
 COLUMNS = ["mAP(sim)@5000", "nDCG(sim)@100", "mAP@J0.4", "mAP@J0.6", "mAP@J0.8", "nDCG@100", "wAP@100"]

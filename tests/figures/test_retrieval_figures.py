@@ -20,10 +20,14 @@ from matplotlib.transforms import Bbox
 from PIL import Image
 
 from marcir.errors import ConfigError
-from marcir.figures import canvas, label_bars, pair_similarity, retrieval_curves, retrieval_sheet
-from marcir.figures.label_bars import draw_label_bars
-from marcir.figures.pair_similarity import draw_similarity_by_overlap
-from marcir.figures.retrieval_curves import draw_overlap_by_rank, draw_precision_by_threshold
+from marcir.figures import bars, canvas, retrieval_curves, retrieval_sheet
+from marcir.figures.bars import draw_label_bars
+from marcir.figures.canvas import fitted, shortened, text_width
+from marcir.figures.retrieval_curves import (
+    draw_overlap_by_rank,
+    draw_precision_by_threshold,
+    draw_similarity_by_overlap,
+)
 from marcir.figures.retrieval_sheet import (
     MATCH,
     MISS,
@@ -38,7 +42,6 @@ from marcir.figures.retrieval_sheet import (
 )
 from marcir.figures.series import GREY as REFERENCE_GREY
 from marcir.figures.series import series_styles
-from marcir.figures.texts import fitted, shortened, text_width
 
 # With what matplotlib would take for a hidden name or a formula, and one that is too long.
 MODELS = [*(f"model-{number}" for number in range(11)), "_hidden", "a$b$", "contrastive " * 5]
@@ -94,7 +97,7 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> Seen:
 
     plain_draw = Text.draw
     monkeypatch.setattr(Text, "draw", draw)
-    for module in (retrieval_curves, label_bars, pair_similarity, retrieval_sheet):
+    for module in (retrieval_curves, bars, retrieval_sheet):
         monkeypatch.setattr(module, "figure", watched)
     return seen
 

@@ -3,95 +3,44 @@
 `marcir --help` imports neither torch nor numpy.
 """
 
-import argparse
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from importlib import import_module
 
-from marcir import __version__
-from marcir.cli.parser import Parser
-from marcir.errors import MarcirError, did_you_mean
+from marcir.cli.parser import Parser, choose
+from marcir.errors import MarcirError
 from marcir.files import in_cache
 
-
-@dataclass(frozen=True)
-class Command:
-    """A command.
-
-    Attributes:
-        summary: What it does.
-        module: Its module in this package, with a function `run`; empty for a group of commands.
-        below: The commands of a group.
-    """
-
-    summary: str
-    module: str = ""
-    below: "dict[str, Command] | None" = None
-
-
+# Each is a module of this package with a function `run`.
 COMMANDS = {
-    "demo": Command("generate an archive, train, compare, report, index and search it", "demo"),
-    "data": Command(
-        "look at an archive, split it, generate one",
-        below={
-            "inspect": Command("count labels, label sets and broken images", "data_inspect"),
-            "split": Command("draw training, validation and test parts", "data_split"),
-            "show": Command("draw images beside their augmented versions", "data_show"),
-            "scenes": Command("generate an archive of aerial-like scenes", "data_scenes"),
-        },
-    ),
-    "train": Command("train an encoder on a labelled archive, or resume training", "train"),
-    "embed": Command("turn the images of a folder into vectors", "embed"),
-    "evaluate": Command("score embeddings against labels, beside chance and ceiling", "evaluate"),
-    "compare": Command("compare two models query by query", "compare"),
-    "report": Command("turn the records of a results folder into tables, figures and a page", "report"),
-    "benchmark": Command("compare losses x datasets x seeds, or resume a comparison", "benchmark"),
-    "ablate": Command("perform ablation studies by name, or resume them", "ablate"),
-    "index": Command("embed an archive into a store, or update the store", "index"),
-    "search": Command("find images in a store", "search"),
-    "serve": Command("answer searches over HTTP, with a page for browsers", "serve"),
-    "info": Command("describe a model or a store", "info"),
-    "export": Command("write a model as ONNX", "export"),
+    "demo": "generate an archive, train, compare, report, index and search it",
+    "data": "look at an archive, split it, generate one",
+    "train": "train an encoder on a labelled archive, or resume training",
+    "embed": "turn the images of a folder into vectors",
+    "evaluate": "score embeddings against labels, beside chance and ceiling",
+    "compare": "compare two models query by query",
+    "report": "turn the records of a results folder into tables, figures and a page",
+    "benchmark": "compare losses x datasets x seeds, or resume a comparison",
+    "ablate": "perform ablation studies by name, or resume them",
+    "index": "embed an archive into a store, or update the store",
+    "search": "find images in a store",
+    "serve": "answer searches over HTTP, with a page for browsers",
+    "info": "describe a model or a store",
+    "export": "write a model as ONNX",
 }
-
-
-def _choose(name: str, summary: str, commands: dict[str, Command], arguments: Sequence[str]) -> int:
-    """Run the command named by the first argument, or print help; return the exit code."""
-    parser = Parser(
-        prog=name,
-        description=summary,
-        epilog="commands:\n" + "\n".join(f"  {each:12}{listed.summary}" for each, listed in commands.items()),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    parser.add_argument("--version", action="version", version=f"marcir {__version__}")
-    parser.add_argument("command", nargs="?", metavar="COMMAND", help="one of the commands below")
-    if not arguments or arguments[0].startswith("-"):
-        parser.parse(arguments)
-        parser.print_help()
-        return 0
-    command = commands.get(arguments[0])
-    if command is None:
-        parser.error(f"unknown command '{arguments[0]}'. {did_you_mean(arguments[0], commands)}")
-    name, summary = f"{name} {arguments[0]}", _sentence(command.summary)
-    if command.below is not None:
-        return _choose(name, summary, command.below, arguments[1:])
-    below = Parser(prog=name, description=summary, allow_abbrev=False)
-    return import_module(f"marcir.cli.{command.module}").run(below, arguments[1:]) or 0
-
-
-def _sentence(text: str) -> str:
-    return text[0].upper() + text[1:] + "."
+_ABOUT = "Search remote-sensing image archives by content, learned from multi-label data."
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; return 0 on success, 2 after a user error, 130 after an interrupt."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
-    about = "Search remote-sensing image archives by content, learned from multi-label data."
     try:
-        return _choose("marcir", about, COMMANDS, arguments)
+        chosen = choose(Parser(prog="marcir", description=_ABOUT), COMMANDS, arguments)
+        if chosen is None:
+            return 0
+        name, parser = chosen
+        return import_module(f"marcir.cli.{name}").run(parser, arguments[1:]) or 0
     except MarcirError as error:
         print(f"marcir: {error}", file=sys.stderr)
         return 2

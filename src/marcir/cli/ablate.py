@@ -2,13 +2,12 @@
 
 from collections.abc import Sequence
 
-from marcir.cli.benchmark import add_plan
-from marcir.cli.parser import Parser
+from marcir.cli.parser import PLAN, Parser
 
 
 def run(parser: Parser, arguments: Sequence[str]) -> int:
     """Parse the arguments, run the command, and print its result."""
-    add_plan(parser)
+    parser.add_shared(*PLAN)
     parser.add_argument(
         "--study", metavar="NAME", action="append", default=[], help="a study (repeat); all by default"
     )

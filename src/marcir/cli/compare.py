@@ -10,7 +10,7 @@ def run(parser: Parser, arguments: Sequence[str]) -> None:
     parser.add_argument("first", metavar="A.json", help="what marcir evaluate --json wrote")
     parser.add_argument("second", metavar="B.json", help="the same of the other model")
     parser.add_argument("--json", metavar="OUT", help="write the comparison")
-    parser.add_argument("--seed", type=int, default=0, help="of the resampling (default 0)")
+    parser.add_shared("--seed", help="of the resampling (default 0)")
     options = parser.parse(arguments)
     from marcir.experiments.compare import compare
 

@@ -12,7 +12,7 @@ def run(parser: Parser, arguments: Sequence[str]) -> None:
     )
     parser.add_argument("--images", type=int, default=1000, help="scenes of the archive (default 1000)")
     parser.add_argument("--epochs", type=int, default=20, help="of training, for each loss (default 20)")
-    parser.add_argument("--seed", type=int, default=0, help="fixes everything (default 0)")
+    parser.add_shared("--seed", help="fixes everything (default 0)")
     parser.add_argument("--serve", action="store_true", help="then start the page")
     options = parser.parse(arguments)
     from marcir.experiments.demo import demo

@@ -2,8 +2,7 @@
 
 from collections.abc import Sequence
 
-from marcir.cli.options import add_batch_size, add_device, add_on_broken, print_skipped
-from marcir.cli.parser import Parser
+from marcir.cli.parser import Parser, print_skipped
 
 
 def run(parser: Parser, arguments: Sequence[str]) -> None:
@@ -11,21 +10,12 @@ def run(parser: Parser, arguments: Sequence[str]) -> None:
     parser.add_argument(
         "--model", metavar="RUN", help="a folder of marcir train (default: ImageNet features)"
     )
-    parser.add_argument("--images", required=True, metavar="DIR", help="images anywhere below this folder")
+    parser.add_shared("--images")
     parser.add_argument("--out", required=True, metavar="NPZ", help="where ids and vectors go")
-    add_on_broken(parser)
-    add_device(parser)
-    add_batch_size(parser)
+    parser.add_shared("--on-broken", "--device", "--batch-size")
     options = parser.parse(arguments)
     from marcir.model.embed import embed_folder
 
-    made, broken = embed_folder(
-        options.model,
-        options.images,
-        options.out,
-        options.on_broken,
-        options.device,
-        options.batch_size,
-    )
+    made, broken = embed_folder(**vars(options))
     print_skipped(broken)
     print(f"{options.out}: {len(made.ids):,} vectors of {made.vectors.shape[1]} numbers")

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from marcir.cli.options import add_batch_size, add_device
 from marcir.cli.parser import Parser
 
 
@@ -21,28 +20,17 @@ def run(parser: Parser, arguments: Sequence[str]) -> None:
     parser.add_argument("--ideal", default="gallery", help="nDCG's ideal: gallery (default) or retrieved")
     parser.add_argument("--wap", default="any", help="what wAP counts: any (default) or threshold")
     parser.add_argument("--ap", default="sum", help="the Jaccard mAPs: sum (default) or trapezoid")
-    parser.add_argument("--seed", type=int, default=0, help="of chance and intervals (default 0)")
-    add_device(parser)
-    add_batch_size(parser)
+    parser.add_shared("--seed", help="of chance and intervals (default 0)")
+    parser.add_shared("--device", "--batch-size")
     options = parser.parse(arguments)
     _check_inputs(parser, options)
     variants = {"ideal": options.ideal, "wap": options.wap, "ap": options.ap}
     if options.dataset is not None:
         from marcir.training.evaluate import evaluate
 
-        result = evaluate(
-            options.model,
-            options.dataset,
-            options.root,
-            options.labels,
-            part=options.part,
-            name=options.name,
-            on_broken=options.on_broken,
-            variants=variants,
-            seed=options.seed,
-            device=options.device,
-            batch_size=options.batch_size,
-        )
+        names = ("root", "labels", "part", "name", "on_broken", "seed", "device", "batch_size")
+        given = {name: getattr(options, name) for name in names}
+        result = evaluate(options.model, options.dataset, variants=variants, **given)
         evaluation, queries, gallery, notes = result.evaluation, result.queries, None, result.notes
         _draw_hits(options, queries, gallery, options.images or (options.query and result.root))
     else:
@@ -71,25 +59,20 @@ def run(parser: Parser, arguments: Sequence[str]) -> None:
 def _add_inputs(parser: Parser) -> None:
     """Add the options of what is scored: embeddings of any model, or a model on an archive."""
     parser.add_argument("--embeddings", metavar="NPZ", help="ids and vectors (.npz or .parquet)")
-    parser.add_argument("--labels", metavar="CSV", help="label table; ids are its first column")
+    parser.add_shared("--labels", help="label table; ids are its first column")
     parser.add_argument("--gallery-embeddings", metavar="NPZ", help="a gallery other than the queries")
     parser.add_argument("--gallery-labels", metavar="CSV", help="its label table")
-    parser.add_argument(
-        "--dataset", metavar="NAME", help="instead of embeddings: manifest (your own), ucm, scenes ..."
+    parser.add_shared(
+        "--dataset", required=False, help="instead of embeddings: manifest (your own), ucm, scenes ..."
     )
-    parser.add_argument("--root", metavar="DIR", help="with --dataset: the archive's folder")
+    parser.add_shared("--root", help="with --dataset: the archive's folder")
     parser.add_argument(
         "--model", metavar="RUN", help="with --dataset: a folder of marcir train (default: ImageNet features)"
     )
     parser.add_argument(
         "--part", help="with --model: train, validation, test or all (default: the run's test images)"
     )
-    parser.add_argument(
-        "--on-broken",
-        default="error",
-        choices=["error", "skip"],
-        help="with --dataset: refuse broken images or skip them",
-    )
+    parser.add_shared("--on-broken", help="with --dataset: refuse broken images or skip them")
 
 
 def _check_inputs(parser: Parser, options: argparse.Namespace) -> None:

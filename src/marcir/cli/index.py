@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-from marcir.cli.options import add_batch_size, add_device
 from marcir.cli.parser import Parser
 
 
@@ -13,9 +12,9 @@ def run(parser: Parser, arguments: Sequence[str]) -> int:
         metavar="RUN",
         help="a folder of marcir train (default: the store's own; for a new store, ImageNet features)",
     )
-    parser.add_argument("--images", required=True, metavar="DIR", help="images anywhere below this folder")
-    parser.add_argument("--store", required=True, metavar="URI", help="a folder, or s3://bucket/path")
-    parser.add_argument("--labels", metavar="CSV", help="label table; paths are relative to --images")
+    parser.add_shared("--images")
+    parser.add_shared("--store", help="a folder, or s3://bucket/path")
+    parser.add_shared("--labels", help="label table; paths are relative to --images")
     parser.add_argument(
         "--metadata", metavar="CSV", help="path, west, south, east, north, date, anything else"
     )
@@ -26,24 +25,14 @@ def run(parser: Parser, arguments: Sequence[str]) -> int:
     parser.add_argument(
         "--check-recall", action="store_true", help="build an approximate index and measure its recall"
     )
-    add_device(parser)
-    add_batch_size(parser)
+    parser.add_shared("--device", "--batch-size")
     options = parser.parse(arguments)
+    measured = vars(options).pop("check_recall")
     from marcir.search.index import index
 
-    done = index(
-        options.images,
-        options.store,
-        model=options.model,
-        labels=options.labels,
-        metadata=options.metadata,
-        prune=options.prune,
-        root_moved=options.root_moved,
-        device=options.device,
-        batch_size=options.batch_size,
-    )
+    done = index(**vars(options))
     print(done)
-    if options.check_recall:
+    if measured:
         from marcir.search.store_info import check_recall
 
         print(check_recall(options.store))

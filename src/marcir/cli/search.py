@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from marcir.cli.options import add_device
 from marcir.cli.parser import Parser
 
 if TYPE_CHECKING:
@@ -37,7 +36,7 @@ def run(parser: Parser, arguments: Sequence[str]) -> None:
 
 
 def _add_options(parser: Parser) -> None:
-    parser.add_argument("--store", required=True, metavar="URI", help="a store of marcir index")
+    parser.add_shared("--store")
     parser.add_argument("--image", metavar="FILE", help="find images like this file")
     parser.add_argument("--id", metavar="ID", help="find images like this one of the archive")
     for name, text in (
@@ -58,7 +57,7 @@ def _add_options(parser: Parser) -> None:
     parser.add_argument("--min-similarity", type=float, help="minimum cosine with the query, -1 to 1")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--sheet", metavar="FILE", help="draw query and first 100 hits (.png, .pdf, .svg)")
-    add_device(parser)
+    parser.add_shared("--device")
 
 
 def _check(parser: Parser, options: Namespace) -> None:

@@ -3,21 +3,20 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from marcir.cli.options import add_device
 from marcir.cli.parser import Parser
 
 
 def run(parser: Parser, arguments: Sequence[str]) -> None:
     """Parse the arguments, run the command, and print its result."""
-    parser.add_argument("--store", required=True, metavar="URI", help="a store of marcir index")
-    parser.add_argument("--images", metavar="DIR", help="the folder that was indexed, to show its files")
+    parser.add_shared("--store")
+    parser.add_shared("--images", required=False, help="the folder that was indexed, to show its files")
     parser.add_argument(
         "--host", default="127.0.0.1", help="address to listen at (default: this machine only)"
     )
     parser.add_argument("--port", type=int, default=8000, help="default 8000; 0: any free port")
     parser.add_argument("--token", help="what requests must carry; better in $MARCIR_TOKEN")
     parser.add_argument("--no-auth", action="store_true", help="accept requests of others without a token")
-    add_device(parser)
+    parser.add_shared("--device")
     options = parser.parse(arguments)
     if options.device not in ("auto", "cpu"):
         from marcir.model.device import choose_device

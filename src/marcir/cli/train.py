@@ -6,8 +6,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
 from marcir.catalog import LOSSES, loss_options
-from marcir.cli.options import add_archive, add_device
-from marcir.cli.parser import Parser
+from marcir.cli.parser import ARCHIVE, Parser
 from marcir.errors import ConfigError, needs
 
 if TYPE_CHECKING:
@@ -47,7 +46,7 @@ def read_config(arguments: Sequence[str], parser: Parser | None = None) -> "Conf
     helping = {"-h", "--help"} & set(arguments)
     # Help without the options of a loss does not import torch.
     known = {} if helping and loss is None else loss_options(loss or LossConfig.name)
-    parser = parser or Parser(prog="marcir train", allow_abbrev=False)
+    parser = parser or Parser(prog="marcir train")
     _add_options(parser, known)
     options = vars(parser.parse(arguments))
     settings |= _from_options(options)
@@ -72,7 +71,7 @@ def _from_files(arguments: Sequence[str]) -> tuple[dict[str, Any], dict[str, str
     """Settings of files by dotted names, the file of each, and the name of the loss."""
     from marcir.config import read_yaml
 
-    parser = Parser(prog="marcir train", add_help=False, allow_abbrev=False)
+    parser = Parser(prog="marcir train", add_help=False)
     parser.add_argument("--config", action="append", default=[])
     parser.add_argument("--loss.name")
     early = vars(parser.parse_known_args(arguments)[0])
@@ -130,8 +129,8 @@ def _add_options(parser: Parser, known: Mapping[str, Any]) -> None:
         "interrupted run."
     )
     parser.epilog = "The options of a loss are shown with its name: marcir train --loss.name marc --help"
-    add_archive(parser, required=False)
-    add_device(parser, default=None)
+    parser.add_shared(*ARCHIVE, required=False)
+    parser.add_shared("--device", default=None)
     parser.add_argument("--run", metavar="DIR", help="the model folder (default: runs/DATA-LOSS)")
     parser.add_argument(
         "--config",

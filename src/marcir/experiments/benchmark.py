@@ -4,6 +4,7 @@ import shlex
 import sys
 import time
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from marcir.experiments.perform import failed
 from marcir.experiments.plan import PLACES, Plan, Run, config_hash, read_plan
 from marcir.experiments.record import COMPARISON, Record, Results
 from marcir.experiments.studies import STUDIES
-from marcir.experiments.workers import Outcome, perform_all
+from marcir.experiments.workers import perform_all
 from marcir.files import cache_folder
 from marcir.progress import duration
 from marcir.text_tables import percent
@@ -25,7 +26,6 @@ from marcir.training.loop import SELECTED_BY
 from marcir.training.run_folder import PATH_SETTINGS, RunFolder, first_difference
 from marcir.training.task import open_training_archive
 from marcir.training.train import resolve_defaults
-from marcir.types import Embeddings
 
 
 @dataclass(frozen=True)
@@ -134,19 +134,15 @@ def _train_missing(missing: Sequence[Record], results: Results, jobs: int, verbo
     for number, outcome in enumerate(perform_all(missing, results, jobs, verbose), 1):
         if outcome.died:
             results.save_failure(failed(outcome.record, str(outcome.error)))
+        name, text = outcome.record.name, f"FAILED: {outcome.error}"
+        done = results.load(outcome.record.study, name)
         if outcome.error is not None:
-            failures[outcome.record.name] = outcome.error
+            failures[name] = outcome.error
+        elif done is not None and done.scores is not None:
+            text = f"{SELECTED_BY} {percent(done.scores[SELECTED_BY])}, trained in {duration(done.seconds)}"
         left = (time.monotonic() - started) / number * (len(missing) - number)
-        print_status(f"[{number}/{len(missing)}] {_outcome_text(outcome, results)}   {duration(left)} left")
+        print_status(f"[{number}/{len(missing)}] {name}: {text}   {duration(left)} left")
     return failures
-
-
-def _outcome_text(outcome: Outcome, results: Results) -> str:
-    name = outcome.record.name
-    done = results.load(outcome.record.study, name)
-    if outcome.error is not None or done is None or done.scores is None:
-        return f"{name}: FAILED: {outcome.error}"
-    return f"{name}: {SELECTED_BY} {percent(done.scores[SELECTED_BY])}, trained in {duration(done.seconds)}"
 
 
 @dataclass(frozen=True)
@@ -190,7 +186,7 @@ def _shared_data(base: Config, seed: int, results: Results) -> _SharedData:
 def _planned(run: Run, results: Results, shared: _SharedData) -> Record:
     """The record of a run without its scores."""
     config = resolve_defaults(replace(run.config, data=replace(run.config.data, split=str(shared.path))))
-    started = _started_config(run, results)
+    _, started = _found(run.study, run.name, results)
     if started is not None and config.train.precision == "auto":  # a started run keeps its precision
         config = replace(config, train=replace(config.train, precision=started.train.precision))
     else:
@@ -209,13 +205,13 @@ def _planned(run: Run, results: Results, shared: _SharedData) -> Record:
     )
 
 
-def _started_config(run: Run, results: Results) -> Config | None:
-    """Settings of a run that was finished or started before; else None."""
-    found = results.load(run.study, run.name)
-    if found is not None and found.done:
-        return Config.from_dict(found.config)
-    folder = RunFolder(results.run_folder(run.study, run.name))
-    return folder.settings() if folder.started else None
+def _found(study: str, name: str, results: Results) -> tuple[Record | None, Config | None]:
+    """The record of a finished run, and the settings of one that was finished or started before."""
+    record = results.load(study, name)
+    if record is not None and record.done:
+        return record, Config.from_dict(record.config)
+    folder = RunFolder(results.run_folder(study, name))
+    return None, folder.settings() if folder.started else None
 
 
 def _is_done(record: Record, results: Results) -> bool:
@@ -224,21 +220,17 @@ def _is_done(record: Record, results: Results) -> bool:
     Raises:
         ConfigError: Where a run of the same name was finished or started with other settings.
     """
-    wanted = Config.from_dict(record.config)
-    found = results.load(record.study, record.name)
-    if found is not None and found.done:
-        if found.config_hash == record.config_hash:
-            return True
-        differs = first_difference(Config.from_dict(found.config), wanted, PLACES)
-    else:
-        folder = RunFolder(results.run_folder(record.study, record.name))
-        differs = first_difference(folder.settings(), wanted, PATH_SETTINGS) if folder.started else None
-        if differs is None:
-            return False
+    done, before = _found(record.study, record.name, results)
+    if before is None or (done is not None and done.config_hash == record.config_hash):
+        return done is not None
+    neutral = PATH_SETTINGS if done is None else PLACES
+    differs = first_difference(before, Config.from_dict(record.config), neutral)
+    if done is None and differs is None:
+        return False
     what = "the labels, the split or the first weights are others"
     if differs is not None:
-        name, before, now = differs
-        what = f"{name} was {before}, now it is {now}"
+        name, was, now = differs
+        what = f"{name} was {was}, now it is {now}"
     raise ConfigError(
         f"{results.path} holds {record.name} with other settings: {what}. Use another results folder."
     )
@@ -258,13 +250,8 @@ def _reused(missing: Sequence[Record], results: Results) -> list[Record]:
         if same is None:
             left.append(record)
             continue
-        copied = replace(same, study=record.study, method=record.method, setting=record.setting)
-        results.save(copied, _saved_vectors(same, results))
+        vectors = None
+        with suppress(DataError):  # where the user has removed them
+            vectors = results.vectors(same)
+        results.save(replace(same, study=record.study, method=record.method, setting=record.setting), vectors)
     return left
-
-
-def _saved_vectors(record: Record, results: Results) -> Embeddings | None:
-    try:
-        return results.vectors(record)
-    except DataError:  # removed by the user
-        return None

@@ -30,7 +30,7 @@ from marcir.data.validation import (
     without_broken,
 )
 from marcir.errors import BrokenImageError, ConfigError
-from marcir.figures.cooccurrence import draw_cooccurrence
+from marcir.figures.heat_maps import draw_cooccurrence
 from marcir.figures.samples import draw_samples
 from marcir.labels import LabelStatistics
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 
+import numpy as np
 import torch
 
 import marcir
@@ -89,8 +90,7 @@ def _with_results(record: Record, trained: TrainingResult | None) -> Record:
 
 
 def _reference(scores: Scores) -> dict[str, float]:
-    tail = {} if scores.label_scores is None else {"tail": scores.tail}
-    return {**scores, **tail}
+    return {**scores} if scores.label_scores is None else {**scores, "tail": scores.tail}
 
 
 def _validation(row: dict[str, object]) -> dict[str, float]:
@@ -107,15 +107,13 @@ def _loss_milliseconds(loss: MultiLabelLoss, config: Config, labels: torch.Tenso
     size = config.train.batch_size
     y = labels[torch.arange(size) % len(labels)]
     z = torch.randn(size, config.encoder.dim, generator=torch.Generator().manual_seed(0))
-    rounds = []
-    for _ in range(_ROUNDS):
-        times = []
-        for _ in range(_TIMED):
-            vectors = z.clone().requires_grad_()
-            start = time.perf_counter()
-            loss(vectors, y).backward()
-            times.append(time.perf_counter() - start)
-        rounds.append(min(times))
+    times = np.zeros((_ROUNDS, _TIMED))
+    for place in np.ndindex(times.shape):
+        vectors = z.clone().requires_grad_()
+        start = time.perf_counter()
+        loss(vectors, y).backward()
+        times[place] = time.perf_counter() - start
+    rounds = times.min(1).tolist()
     return 1e3 * min(rounds), idle and max(rounds) <= _AGREE * min(rounds)
 
 
@@ -128,10 +126,9 @@ def _load() -> float:
 
 
 def _versions() -> dict[str, str]:
-    packages = {name: version(name) for name in ("torch", "numpy", "timm")}
     return {
         "marcir": marcir.__version__,
         "python": platform.python_version(),
-        **packages,
+        **{name: version(name) for name in ("torch", "numpy", "timm")},
         "machine": f"{platform.machine()}, {torch.get_num_threads()} threads",
     }

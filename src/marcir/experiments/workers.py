@@ -52,13 +52,12 @@ class Worker:
 
     def __init__(self, results: Results, threads: int, verbose: bool) -> None:
         # -P: files in the working directory, such as a queue.py, must not shadow modules.
-        environment = {"OMP_NUM_THREADS": str(threads), **os.environ}
         process = subprocess.Popen(  # noqa: S603  our own module
             [sys.executable, "-P", "-m", _WORKER, str(results.path), *(["verbose"] if verbose else [])],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            env=environment,
+            env={"OMP_NUM_THREADS": str(threads), **os.environ},
         )
         self._process, self.answers, self._requests = process, process.stdout, process.stdin
 
@@ -130,9 +129,8 @@ def perform_all(
                 yield outcome
     finally:
         left: list[Worker] = [key.data for key in busy.get_map().values()]
-        for (
-            each
-        ) in left:  # all at once: a signal a second after a terminal's Ctrl-C would count as a second one
+        # All at once: a signal a second after a terminal's Ctrl-C would count as a second one.
+        for each in left:
             each.interrupt()
         for each in left:
             each.wait()

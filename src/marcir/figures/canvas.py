@@ -1,13 +1,15 @@
-"""Create figures and save them as PNG, PDF or SVG."""
+"""Create figures and save them as PNG, PDF or SVG; fit their texts."""
 
+import warnings
+from bisect import bisect_right
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from marcir.errors import ConfigError, needs
-from marcir.figures.texts import missing_glyphs_as_boxes
 from marcir.files import atomic_write
 
 if TYPE_CHECKING:
@@ -63,5 +65,56 @@ def figure(path: str | Path, width: float, height: float) -> Iterator["Figure"]:
     drawn = Figure(figsize=(width, height), layout="constrained")
     yield drawn
     for each in (path, *(path.with_suffix(ending) for ending in _copies.get())):
-        with atomic_write(each) as temporary, missing_glyphs_as_boxes(), rc_context(_RC):
+        with atomic_write(each) as temporary, _missing_glyphs_as_boxes(), rc_context(_RC):
             drawn.savefig(temporary, dpi=120, **FORMATS[each.suffix.lower()])
+
+
+@contextmanager
+def _missing_glyphs_as_boxes() -> Iterator[None]:
+    """Silence the warning for characters that the font lacks; they are drawn as boxes."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing from font", UserWarning)
+        yield
+
+
+def shortened(text: str, letters: int) -> str:
+    """Shorten text to one line of at most `letters` characters by cutting its middle.
+
+    >>> shortened("a_very_long_scene_name_0042.tif", 16)
+    'a_very_…0042.tif'
+    """
+    line = " ".join(text.split())
+    if len(line) <= letters:
+        return line
+    end = letters // 2
+    return f"{line[: letters - end - 1]}…{line[len(line) - end :]}"
+
+
+@lru_cache(maxsize=4096)
+def text_width(text: str, size: float) -> float:
+    """Width of a line of text in inches, in the default font."""
+    from matplotlib.font_manager import FontProperties
+    from matplotlib.textpath import text_to_path
+
+    with _missing_glyphs_as_boxes():
+        width: float = text_to_path.get_text_width_height_descent(text, FontProperties(size=size), False)[0]
+    return width / 72
+
+
+def fitted(text: str, width: float, size: float) -> str:
+    """Shorten text to one line of at most `width` inches by cutting its middle."""
+    line = " ".join(text.split())
+    if text_width(line, size) <= width:
+        return line
+    lengths = range(2, len(line))
+    wider = bisect_right(lengths, width, key=lambda letters: text_width(shortened(line, letters), size))
+    return shortened(line, wider + 1)
+
+
+def escaped(text: str) -> str:
+    r"""Escape dollar signs, which start a formula in matplotlib.
+
+    >>> print(escaped("a$b$"))
+    a\$b\$
+    """
+    return text.replace("$", r"\$")

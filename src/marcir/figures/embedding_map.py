@@ -6,9 +6,8 @@ from pathlib import Path
 import numpy as np
 
 from marcir.errors import ConfigError
-from marcir.figures.canvas import figure
+from marcir.figures.canvas import escaped, figure, shortened
 from marcir.figures.series import GREY, series_styles
-from marcir.figures.texts import escaped, shortened
 
 GROUPS = 13  # number of distinguishable styles
 
@@ -45,14 +44,12 @@ def draw_embedding_maps(
             rest = ~np.isin(member, list(order))
             axes.scatter(*points[rest].T, s=9, color="#c8c8c8", linewidth=0)
             for name in reversed(order):  # the rarest on top
-                look = looks[name]
-                at = points[member == name].T
+                look = {"marker": looks[name].marker, "facecolor": looks[name].face}
                 axes.scatter(
-                    *at, s=22, marker=look.marker, facecolor=look.face, edgecolor=look.colour, linewidth=0.9
+                    *points[member == name].T, s=22, edgecolor=looks[name].colour, linewidth=0.9, **look
                 )
             axes.set_title(escaped(title), fontsize=10, loc="left")
-            axes.set_xticks([])
-            axes.set_yticks([])
+            axes.set(xticks=[], yticks=[])
             axes.set_aspect("equal", adjustable="datalim")
         handles = [
             Line2D([], [], linestyle="", marker=look.marker, markerfacecolor=look.face, color=look.colour)

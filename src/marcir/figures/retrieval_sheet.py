@@ -9,9 +9,8 @@ import numpy as np
 
 from marcir.checks import check_fraction
 from marcir.errors import ConfigError
-from marcir.figures.canvas import figure
+from marcir.figures.canvas import escaped, figure, fitted, text_width
 from marcir.figures.samples import displayable
-from marcir.figures.texts import escaped, fitted, text_width
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -152,7 +151,8 @@ def draw_retrieval_sheet(rows: Sequence[SheetRow], path: str | Path, columns: in
     columns = min(max(map(len, cells)), columns)
     lines = [row[start : start + columns] for row in cells for start in range(0, len(row), columns)]
     width = 2 * MARGIN + PITCH * columns - (PITCH - SIDE)
-    header = MARGIN + (0.2 * _legend_lines(width) + 0.06 if judged else 0)
+    across = max(1, min(4, int((width - 2 * MARGIN) / PITCH)))  # entries of the legend per line
+    header = MARGIN + (0.2 * -(-4 // across) + 0.06 if judged else 0)
     height = header + ROW * len(lines) + MARGIN
     with figure(path, width, height) as drawn:
         # One pair of axes in inches for the whole sheet: hundreds of small ones would be slow.
@@ -160,10 +160,10 @@ def draw_retrieval_sheet(rows: Sequence[SheetRow], path: str | Path, columns: in
         axes = drawn.add_axes((0, 0, 1, 1))
         axes.set_axis_off()
         if judged:
-            _draw_legend(axes, width)
+            _draw_legend(axes, across)
         for place, line in enumerate(lines):
             for column, cell in enumerate(line):
-                _draw_cell(axes, (column, header + ROW * place), cell)
+                _draw_cell(axes, MARGIN + PITCH * column, header + ROW * place + CAPTION, cell)
         axes.set(xlim=(0, width), ylim=(height, 0))
 
 
@@ -194,15 +194,8 @@ def _packed(names: Sequence[str], width: float) -> list[str]:
     return lines
 
 
-@dataclass(frozen=True)
-class _Cell:
-    """An image with its frame and texts."""
-
-    image: np.ndarray
-    judged: Verdict
-    heading: str
-    title: str
-    below: Sequence[str]
+# An image, its frame, and its texts: heading, title, and the lines below.
+_Cell = tuple[np.ndarray, Verdict, str, str, Sequence[str]]
 
 
 def _cells(row: SheetRow) -> Iterator[_Cell]:
@@ -210,24 +203,23 @@ def _cells(row: SheetRow) -> Iterator[_Cell]:
     unlabelled = ["no label"] if any(hit.overlap is not None for hit in row.hits) else []
     for query in queries:
         labels = label_lines(query.labels, TEXT, most=4) or unlabelled
-        yield _Cell(query.image, QUERY, query.heading, query.title, labels)
+        yield query.image, QUERY, query.heading, query.title, labels
     for rank, hit in enumerate(row.hits, start=1):
         judged = verdict(hit.overlap)
         shared = label_lines(hit.shared, TEXT, most=3) or ([MISS.meaning] if judged is MISS else [])
         values = f"cos {hit.similarity:.2f}" + ("" if hit.overlap is None else f"  J {hit.overlap:.2f}")
-        yield _Cell(hit.image, judged, str(rank), hit.title, [values, *shared])
+        yield hit.image, judged, str(rank), hit.title, [values, *shared]
 
 
-def _draw_cell(axes: "Axes", place: tuple[int, float], cell: _Cell) -> None:
-    """Draw an image with its frame and texts at a column and the top of a row in inches."""
-    column, top = place
-    left, upper = MARGIN + PITCH * column, top + CAPTION
-    _write(axes, left, upper - 0.17, cell.heading, va="baseline")
-    _write(axes, left + SIDE, upper - 0.18, cell.judged.mark, va="baseline", ha="right", size=MARK_SIZE)
-    _write(axes, left, upper - 0.06, fitted(cell.title, TEXT, SIZE), va="baseline")
-    _draw_image(axes, cell.image, left, upper)
-    _draw_frame(axes, left, upper, SIDE, SIDE, cell.judged)
-    _write(axes, left, upper + SIDE + 0.06, "\n".join(cell.below), va="top", linespacing=1.2)
+def _draw_cell(axes: "Axes", left: float, upper: float, cell: _Cell) -> None:
+    """Draw an image, whose upper left corner is given in inches, with its frame and texts."""
+    image, judged, heading, title, below = cell
+    _write(axes, left, upper - 0.17, heading, va="baseline")
+    _write(axes, left + SIDE, upper - 0.18, judged.mark, va="baseline", ha="right", size=MARK_SIZE)
+    _write(axes, left, upper - 0.06, fitted(title, TEXT, SIZE), va="baseline")
+    _draw_image(axes, image, left, upper)
+    _draw_frame(axes, left, upper, SIDE, SIDE, judged)
+    _write(axes, left, upper + SIDE + 0.06, "\n".join(below), va="top", linespacing=1.2)
 
 
 def _write(axes: "Axes", x: float, y: float, text: str, **look: Any) -> None:
@@ -242,30 +234,18 @@ def _draw_image(axes: "Axes", image: np.ndarray, left: float, upper: float) -> N
         pixels = np.nan_to_num(pixels, posinf=0, neginf=0)  # no data is drawn as 0
     high, wide = (SIDE * side / max(image.shape[:2]) for side in image.shape[:2])
     x, y = left + (SIDE - wide) / 2, upper + (SIDE - high) / 2
-    axes.imshow(
-        displayable(pixels), cmap="gray", vmin=0, vmax=1, extent=(x, x + wide, y + high, y), aspect="auto"
-    )
+    extent = (x, x + wide, y + high, y)
+    axes.imshow(displayable(pixels), cmap="gray", vmin=0, vmax=1, extent=extent, aspect="auto")
 
 
 def _draw_frame(axes: "Axes", left: float, upper: float, wide: float, high: float, judged: Verdict) -> None:
     from matplotlib.patches import Rectangle
 
-    frame = Rectangle(
-        (left, upper), wide, high, fill=False, edgecolor=judged.colour, linestyle=judged.line, linewidth=3
-    )
-    axes.add_patch(frame)
+    look: Any = {"edgecolor": judged.colour, "linestyle": judged.line, "linewidth": 3}
+    axes.add_patch(Rectangle((left, upper), wide, high, fill=False, **look))
 
 
-def _legend_columns(width: float) -> int:
-    return max(1, min(4, int((width - 2 * MARGIN) / PITCH)))
-
-
-def _legend_lines(width: float) -> int:
-    return -(-4 // _legend_columns(width))
-
-
-def _draw_legend(axes: "Axes", width: float) -> None:
-    columns = _legend_columns(width)
+def _draw_legend(axes: "Axes", columns: int) -> None:
     for place, judged in enumerate((QUERY, MATCH, PARTIAL, MISS)):
         left, upper = MARGIN + PITCH * (place % columns), MARGIN + 0.2 * (place // columns)
         _draw_frame(axes, left, upper, 0.22, 0.12, judged)

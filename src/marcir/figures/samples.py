@@ -5,8 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from marcir.figures.canvas import figure
-from marcir.figures.texts import escaped, shortened
+from marcir.figures.canvas import escaped, figure, shortened
 
 # Letters of a title that fit the width of an image.
 _LETTERS = 24

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from marcir.errors import ConfigError
-from marcir.figures.canvas import figure
+from marcir.figures.canvas import escaped, figure, shortened
 from marcir.figures.series import COLOURS, GREY, MARKERS, check_series
-from marcir.figures.texts import escaped, shortened
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -17,12 +16,11 @@ if TYPE_CHECKING:
 PANELS_PER_ROW = 4
 OTHERS = "#5b6770"  # methods that are not highlighted
 LETTERS = 46  # of a name
-Dots = Mapping[str, tuple[np.ndarray, np.ndarray]]
 
 
 def draw_score_dots(
     names: Sequence[str],
-    panels: Dots,
+    panels: Mapping[str, tuple[np.ndarray, np.ndarray]],
     path: str | Path,
     *,
     highlighted: Sequence[str] = (),
@@ -72,12 +70,12 @@ def _draw_panel(
     axes: "Axes", names: Sequence[str], means: np.ndarray, sds: np.ndarray, highlighted: Sequence[str]
 ) -> None:
     for place, name in enumerate(names):
-        special = name in highlighted
-        order = list(highlighted).index(name) if special else 0
-        look = COLOURS[(order + 1) % len(COLOURS)] if special else OTHERS
-        marker = MARKERS[(order + 1) % len(MARKERS)] if special else "o"
-        sd = 0.0 if np.isnan(sds[place]) else sds[place]
-        axes.errorbar(means[place], place, xerr=sd, color=look, marker=marker, markersize=6, capsize=2.5)
+        colour, marker = OTHERS, "o"
+        if name in highlighted:
+            order = list(highlighted).index(name) + 1
+            colour, marker = COLOURS[order % len(COLOURS)], MARKERS[order % len(MARKERS)]
+        sd = np.nan_to_num(sds[place])
+        axes.errorbar(means[place], place, xerr=sd, color=colour, marker=marker, markersize=6, capsize=2.5)
     axes.set_yticks(range(len(names)), [escaped(shortened(name, LETTERS)) for name in names], fontsize=8)
     axes.tick_params(axis="x", labelsize=8)
     axes.margins(x=0.12)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from marcir.errors import ConfigError
-from marcir.figures.texts import escaped, shortened
+from marcir.figures.canvas import escaped, shortened
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -83,6 +83,11 @@ def bar_look(style: SeriesStyle) -> dict[str, Any]:
     return {"facecolor": style.colour, "hatch": style.hatch, "edgecolor": "white", "linewidth": 0}
 
 
+def dodged(names: Sequence[str], step: float) -> dict[str, float]:
+    """Shifts of models along an axis, `step` apart around 0, so that they do not overlap."""
+    return {name: step * (place - (len(names) - 1) / 2) for place, name in enumerate(names)}
+
+
 def check_series(
     figure_name: str, series: Mapping[str, np.ndarray], length: int | None = None, of: str = "ranks"
 ) -> None:
@@ -116,10 +121,10 @@ def draw_legend(drawn: "Figure", names: Sequence[str], bars: bool = False, gaps:
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
-    handles: list[Any] = []
-    for style in series_styles(names).values():
-        as_bar = bars and not style.reference
-        handles.append(Patch(**bar_look(style)) if as_bar else Line2D([], [], **line_look(style)))
+    handles: list[Any] = [
+        Patch(**bar_look(style)) if bars and not style.reference else Line2D([], [], **line_look(style))
+        for style in series_styles(names).values()
+    ]
     texts = [escaped(shortened(name, 28)) for name in series_styles(names)]
     if gaps:
         handles.append(Line2D([], [], color=GREY, marker="x", linestyle=""))

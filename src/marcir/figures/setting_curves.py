@@ -1,21 +1,22 @@
-"""Curves of scores over a setting, one line per method."""
+"""Scores by setting: curves, one line per method, and radars, one spoke per metric."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from marcir.errors import ConfigError
-from marcir.figures.canvas import figure
+from marcir.figures.canvas import escaped, figure
 from marcir.figures.series import SeriesStyle, draw_legend, line_look, series_styles
-from marcir.figures.texts import escaped
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 WIDE = 30  # above this ratio of the largest to the smallest value the axis is logarithmic
+RADARS_PER_ROW = 3
 
 
 @dataclass(frozen=True)
@@ -64,19 +65,19 @@ def draw_setting_curves(panels: Sequence[Sequence[CurvePanel]], path: str | Path
     """
     if not panels or not panels[0]:
         raise ConfigError("setting curves: no panels. Give at least one.")
-    for panel in (each for row in panels for each in row):
+    names: dict[str, None] = {}
+    for panel in chain.from_iterable(panels):
         if not panel.curves and not panel.flat:
             raise ConfigError(f"setting curves: '{panel.title}' has no curves. Give at least one.")
-    names = list(dict.fromkeys(name for row in panels for each in row for name in (*each.curves, *each.flat)))
-    styles = series_styles(names)
+        names |= dict.fromkeys((*panel.curves, *panel.flat))
+    styles = series_styles(list(names))
     width, height = 3.9 * len(panels[0]) + 2.4, max(3.1 * len(panels) + 0.2, 0.19 * len(names) + 0.5)
     with figure(path, width, height) as drawn:
         # Panels of a column share their range, so that small effects look small.
         grid = drawn.subplots(len(panels), len(panels[0]), squeeze=False, sharey="col")
-        for row, line in zip(panels, grid, strict=True):
-            for panel, axes in zip(row, line, strict=True):
-                _draw_panel(axes, panel, styles)
-        draw_legend(drawn, names)
+        for panel, axes in zip(chain.from_iterable(panels), grid.flat, strict=True):
+            _draw_panel(axes, panel, styles)
+        draw_legend(drawn, list(names))
 
 
 def _draw_panel(axes: "Axes", panel: CurvePanel, styles: Mapping[str, SeriesStyle]) -> None:
@@ -93,8 +94,63 @@ def _draw_panel(axes: "Axes", panel: CurvePanel, styles: Mapping[str, SeriesStyl
         axes.set_xticks([], minor=True)
     axes.set_xticks(x, [f"{value:g}" for value in x], fontsize=8)
     axes.set_title(escaped(panel.title), fontsize=10, loc="left")
-    axes.set_xlabel(
-        escaped(panel.setting + (f"  (dotted: {panel.flat_text})" if panel.flat else "")), fontsize=9
-    )
+    dotted = f"  (dotted: {panel.flat_text})" if panel.flat else ""
+    axes.set_xlabel(escaped(panel.setting + dotted), fontsize=9)
     axes.set_ylabel("test images, %", fontsize=9)
     axes.grid(alpha=0.3)
+
+
+def draw_radars(
+    columns: Sequence[str], panels: Mapping[str, Mapping[str, np.ndarray]], path: str | Path
+) -> None:
+    """Draw one radar per method. A spoke has the range of all panels, which its label shows.
+
+    The rim is the best value found, the centre lies a quarter of the range under the worst.
+
+    Args:
+        columns: The spokes, three or more. (C,)
+        panels: By method and setting, values in 0..1; nan where there is none. (C,)
+        path: Where the PNG goes.
+
+    Raises:
+        ConfigError: Without panels, or where lengths differ.
+    """
+    values = [np.asarray(row, dtype=float) for panel in panels.values() for row in panel.values()]
+    if len(columns) < 3 or not values or any(row.shape != (len(columns),) for row in values):
+        raise ConfigError("radars: give three columns or more, and one value of each for every setting.")
+    table = np.stack(values)
+    least, most = np.fmin.reduce(table, initial=np.inf), np.fmax.reduce(table, initial=-np.inf)
+    spokes = [
+        f"{escaped(name)}\n{100 * a:.1f} to {100 * b:.1f}"
+        for name, a, b in zip(columns, least, most, strict=True)
+    ]
+    names = list(dict.fromkeys(name for panel in panels.values() for name in panel))
+    across = min(len(panels), RADARS_PER_ROW)
+    down = -(-len(panels) // RADARS_PER_ROW)
+    with figure(path, 4.6 * across + 1.6, 4.2 * down + 0.2) as drawn:
+        grid: Any = drawn.subplots(down, across, squeeze=False, subplot_kw={"projection": "polar"}).ravel()
+        for axes, (title, panel) in zip(grid, panels.items(), strict=False):
+            span = np.where(most > least, most - least, 1.0)
+            rows = {name: (np.asarray(row) - least) / span * 0.8 + 0.2 for name, row in panel.items()}
+            _draw_radar(axes, spokes, rows, series_styles(names))
+            axes.set_title(escaped(title), fontsize=10, loc="left", pad=22)
+        for axes in grid[len(panels) :]:
+            axes.set_axis_off()
+        draw_legend(drawn, names)
+
+
+def _draw_radar(
+    axes: "Axes", spokes: Sequence[str], rows: Mapping[str, np.ndarray], styles: Mapping[str, SeriesStyle]
+) -> None:
+    angles = np.linspace(0, 2 * np.pi, len(spokes), endpoint=False)
+    for name, row in rows.items():
+        axes.plot(np.append(angles, angles[0]), np.append(row, row[0]), **line_look(styles[name]))
+        axes.fill(angles, np.nan_to_num(row), color=styles[name].colour, alpha=0.06)
+    axes.set_xticks(angles, spokes, fontsize=7.5)
+    axes.tick_params(axis="x", pad=2)
+    for text, angle in zip(axes.get_xticklabels(), angles, strict=True):  # away from the rim
+        side = round(float(np.cos(angle)), 6)
+        text.set(ha="left" if side > 0.3 else "right" if side < -0.3 else "center")
+    axes.set_ylim(0, 1.04)
+    axes.set_yticks([0.2, 0.6, 1.0], [])
+    axes.grid(alpha=0.4)

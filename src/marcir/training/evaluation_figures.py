@@ -11,9 +11,12 @@ from marcir.checks import check_int, check_seed
 from marcir.data.images import SUFFIXES, read_image
 from marcir.data.labelled_embeddings import LabelledEmbeddings, align_vocabularies
 from marcir.errors import DataError, did_you_mean
-from marcir.figures.label_bars import draw_label_bars
-from marcir.figures.pair_similarity import draw_similarity_by_overlap
-from marcir.figures.retrieval_curves import draw_overlap_by_rank, draw_precision_by_threshold
+from marcir.figures.bars import draw_label_bars
+from marcir.figures.retrieval_curves import (
+    draw_overlap_by_rank,
+    draw_precision_by_threshold,
+    draw_similarity_by_overlap,
+)
 from marcir.figures.retrieval_sheet import SheetHit, SheetRow, draw_retrieval_sheet
 from marcir.labels import jaccard
 from marcir.metrics.curves import EDGES, HITS

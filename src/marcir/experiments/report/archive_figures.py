@@ -1,11 +1,14 @@
-"""Figures that need the archive: retrieved images, influence of pairs, augmented images."""
+"""Figures that need the archive: retrieved images, influence of pairs in MARC, augmented images."""
 
 from collections.abc import Callable
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
 import torch
+from torch import Tensor
 
+from marcir.catalog import create_loss, loss_options
 from marcir.config import Config
 from marcir.data.archive import Archive, open_archive
 from marcir.data.split import Split
@@ -13,15 +16,20 @@ from marcir.errors import DataError, MarcirError
 from marcir.experiments.inspect import show
 from marcir.experiments.record import Record, Results
 from marcir.experiments.report.comparison_figures import rarest_label, shown_methods, unit_test_vectors
-from marcir.experiments.report.influence import draw_influence
+from marcir.experiments.report.names import method_name
 from marcir.experiments.report.page import Block, Figure, Sentences
 from marcir.experiments.report.runs import Row, Study
+from marcir.figures.bars import draw_pair_influence
 from marcir.figures.retrieval_sheet import SheetHit, SheetRow, draw_retrieval_sheet
 from marcir.files import cache_folder
+from marcir.labels import LabelStatistics
+from marcir.losses.pair_loss import PairLoss
+from marcir.losses.pairs import LabelSets
 from marcir.metrics.ranking import rank
 from marcir.training.task import open_training_archive
 
 HITS = 6
+SIZES = (3, 4)  # labels of the anchor: its subsets are the partners, up to 15
 QUERY_METRIC = "nDCG@100"  # whose median selects a query
 
 
@@ -85,9 +93,8 @@ def _queries(rows: list[Row]) -> dict[str, tuple[str, str]]:
         column = scores.per_query[QUERY_METRIC] if scores else ()
         for image, value in zip(_ids(row.runs[0]), column, strict=True):
             values.setdefault(image, []).append(float(value))
-    means = {
-        image: float(np.mean(each)) for image, each in values.items() if each and not np.isnan(each).any()
-    }
+    known = {image: each for image, each in values.items() if each and not np.isnan(each).any()}
+    means = {image: float(np.mean(each)) for image, each in known.items()}
     order = sorted(means, key=lambda image: (means[image], image))
     carried = sorted({name for image in order for name in labels.get(image, ())})
     if not carried:
@@ -131,8 +138,8 @@ def _pixels(archive: Archive, image: str) -> np.ndarray:
     return archive.read(archive.position_of[image])
 
 
-def _influence(study: Study, results: Results, folder: Path) -> list[Figure]:
-    """Influence of pairs, by the labels of the training images."""
+def _training_archive(study: Study, results: Results) -> tuple[Archive, Split]:
+    """The archive of the runs, without broken images, and their split."""
     data = Config.from_dict(study.records[0].config).data
     file = results.split_file(study.dataset)  # also where the folder was moved
     if not file.exists() and data.split is not None:
@@ -141,7 +148,7 @@ def _influence(study: Study, results: Results, folder: Path) -> list[Figure]:
     split = Split.load(file, archive)
     if split.checksum != study.records[0].split_checksum:
         raise DataError(f"{file} is not the split of these runs.")
-    return draw_influence(study, archive, split, folder / study.file_name("influence.png"))
+    return archive, split
 
 
 def _samples(study: Study, record: Record, folder: Path) -> list[Figure]:
@@ -151,3 +158,96 @@ def _samples(study: Study, record: Record, folder: Path) -> list[Figure]:
     show(data.get("name", record.dataset), root, path, data.get("labels"), images=3, on_broken="skip")
     caption = f"Images of {study.dataset_title}, on the left, and what augmentation makes of them."
     return [Figure(path, caption)]
+
+
+def _influence(study: Study, results: Results, folder: Path) -> list[Figure]:
+    """Draw gamma = w/T, weight over temperature, and temperature of one anchor's pairs."""
+    archive, split = _training_archive(study, results)
+    y = archive.labels[split.positions(archive, "train")]
+    statistics = LabelStatistics.from_labels(y)
+    anchor = _anchor_set(statistics)
+    if anchor is None:
+        raise DataError("no training image has two labels.")
+    partners = _partners(anchor)
+    sets = _sets(anchor, partners, statistics)
+    losses = {method_name(loss, loss): _loss(study, loss, statistics) for loss in ("marc", "marc-calibrated")}
+    weight, temperature = {}, {}
+    for name, loss in losses.items():
+        pairs = loss.pairs(sets)
+        T = torch.as_tensor(pairs.T, dtype=torch.float64).expand_as(pairs.W)
+        weight[name] = _of_partners(pairs.W / T, len(partners))
+        temperature[name] = _of_partners(T, len(partners))
+    marc = next(iter(losses))
+    gamma = {marc: _of_partners(losses[marc].influence(sets), len(partners))}
+    f = statistics.pair_frequency(anchor[None].double(), partners.double())[0].tolist()
+    names = archive.vocabulary.decode(partners)
+    texts = [f"{', '.join(labels)}  (f = {count:.0f})" for labels, count in zip(names, f, strict=True)]
+    panels = {
+        "gamma = w/T of the paper": gamma,
+        "whole weight over temperature, full match = 1": {n: v / v[0] for n, v in weight.items()},
+        "temperature T": temperature,
+    }
+    path = folder / study.file_name("influence.png")
+    draw_pair_influence(", ".join(archive.vocabulary.decode(anchor[None])[0]), texts, panels, path)
+    caption = (
+        f"Pairs of one anchor on {study.dataset_title}: its label set is the most frequent of "
+        "training with three or four labels, one of them from the rarest third; a partner has some of these "
+        "labels and no other. f: training images that carry them all. Weights are those within the whole "
+        f"training split. {' '.join(map(_direction, temperature, temperature.values()))}"
+    )
+    return [Figure(path, caption)]
+
+
+def _direction(name: str, T: np.ndarray) -> str:
+    """Whether the fullest match has a higher temperature than the poorest."""
+    way = "rises" if T[0] > T[-1] else "falls" if T[0] < T[-1] else "stays"
+    return f"With the overlap the temperature of {name} {way}."
+
+
+def _anchor_set(statistics: LabelStatistics) -> Tensor | None:
+    """The most frequent training label set of three or four labels with a rare one; else of any two or more.
+
+    Of equally frequent sets the first of the statistics. None where no image has two labels. (L,)
+    """
+    rows, counts = statistics.rows, statistics.counts
+    sizes = rows.sum(1)
+    order = statistics.label_counts.argsort(stable=True)
+    rare = rows[:, order[: -(-len(order) // 3)]].any(1)
+    for wanted in (rare & (sizes >= SIZES[0]) & (sizes <= SIZES[1]), (sizes > 1) & (sizes <= SIZES[1])):
+        if wanted.any():
+            return rows[int(torch.where(wanted, counts, -1).argmax())]
+    return None
+
+
+def _partners(anchor: Tensor) -> Tensor:
+    """All non-empty subsets of a label set, the largest first. (P, L)"""
+    labels = anchor.nonzero().flatten().tolist()
+    chosen = [subset for size in range(len(labels), 0, -1) for subset in combinations(labels, size)]
+    partners = torch.zeros(len(chosen), len(anchor), dtype=torch.bool)
+    for place, subset in enumerate(chosen):
+        partners[place, list(subset)] = True
+    return partners
+
+
+def _sets(anchor: Tensor, partners: Tensor, statistics: LabelStatistics) -> LabelSets:
+    """The anchor, the partners as sets without images, and the training images as comparisons."""
+    rows = torch.cat([partners, statistics.rows]).double()
+    sizes = torch.cat([torch.zeros(len(partners), dtype=torch.long), statistics.counts])
+    own = int((statistics.rows == anchor).all(1).nonzero()[0]) + len(partners)
+    return LabelSets(anchor[None].double(), rows, sizes, torch.tensor([own]))
+
+
+def _loss(study: Study, name: str, statistics: LabelStatistics) -> PairLoss:
+    """The loss with the options of the study's runs, or with defaults."""
+    row = study.row(name)
+    given = {} if row is None else row.runs[0].config.get("loss", {})
+    known = loss_options(name)
+    options = {key: value for key, value in given.items() if key in known}
+    loss = create_loss(name, statistics=statistics, **options)
+    assert isinstance(loss, PairLoss)  # noqa: S101  both are
+    return loss
+
+
+def _of_partners(matrix: Tensor, partners: int) -> np.ndarray:
+    values: np.ndarray = matrix[0, :partners].numpy()
+    return values

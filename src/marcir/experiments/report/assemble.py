@@ -7,8 +7,7 @@ from pathlib import Path
 
 from marcir.errors import DataError
 from marcir.experiments.record import COMPARISON, Results
-from marcir.experiments.report.ablation import ablation_table, study_title
-from marcir.experiments.report.ablation_figures import draw_ablation
+from marcir.experiments.report.ablation import ablation_table, draw_ablation, study_title
 from marcir.experiments.report.archive_figures import draw_archive
 from marcir.experiments.report.comparison import brief_table, comparison_table, failures, overall_table
 from marcir.experiments.report.comparison_figures import draw_comparison, draw_maps

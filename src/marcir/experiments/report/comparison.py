@@ -23,14 +23,17 @@ def comparison_table(study: Study) -> Table:
     columns = ("", "seeds", "mean rank", *COLUMNS, *costs)
     marks = {name: column_marks([row.column(name) for row in rows]) for name in COLUMNS}
     ranks = mean_ranks(rows)
-    lines = [_reference_line(study, name) for name in REFERENCES if _has_reference(study, name)]
+    known = {name for record in study.records for name in record.references}
+    lines = [_reference_line(study, name) for name in REFERENCES if name in known]
     for place, row in enumerate(rows):
         cells = [
             Cell(row.name),
             number_cell(len(row.runs), digits=0),
             number_cell(ranks[place], digits=2),
             *(score_cell(row.column(name), marks[name][place]) for name in COLUMNS),
-            *_costs(study, row),
+            number_cell(row.spread(lambda run: run.seconds).mean, digits=0),
+            number_cell(row.loss_step, digits=2),
+            number_cell(loss_step_ratio(study, row), digits=2),
         ]
         lines.append(Line(tuple(cells), row_group(row.loss, row.method)))
     title = f"Comparison on {study.dataset_title}, test images, percent"
@@ -107,21 +110,9 @@ def loss_step_ratio(study: Study, row: Row) -> float:
     return row.loss_step / (unit.loss_step or math.nan) if unit is not None else math.nan
 
 
-def _has_reference(study: Study, name: str) -> bool:
-    return any(name in record.references for record in study.records)
-
-
 def _reference_line(study: Study, name: str) -> Line:
     scores = [score_cell(reference(study, name, column)) for column in COLUMNS]
     return Line((Cell(name), *[Cell("-")] * 2, *scores, *[Cell("-")] * 3), "references")
-
-
-def _costs(study: Study, row: Row) -> list[Cell]:
-    return [
-        number_cell(row.spread(lambda run: run.seconds).mean, digits=0),
-        number_cell(row.loss_step, digits=2),
-        number_cell(loss_step_ratio(study, row), digits=2),
-    ]
 
 
 def _mean_only(cell: Cell) -> Cell:

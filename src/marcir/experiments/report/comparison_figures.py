@@ -8,15 +8,14 @@ import numpy as np
 
 from marcir.errors import DataError
 from marcir.experiments.record import Record, Results
-from marcir.experiments.report.ablation_figures import means_and_sds
 from marcir.experiments.report.comparison import mean_ranks, reference
 from marcir.experiments.report.names import BASELINES, OF_INTEREST, OURS
 from marcir.experiments.report.page import Block, Figure, Sentences
-from marcir.experiments.report.runs import COLUMNS, TAIL, Row, Study
+from marcir.experiments.report.runs import COLUMNS, TAIL, Row, Study, means_and_sds
+from marcir.figures.bars import tail_start
 from marcir.figures.embedding_map import GROUPS, draw_embedding_maps
-from marcir.figures.label_bars import tail_start
+from marcir.figures.heat_maps import Grid, draw_value_maps
 from marcir.figures.score_dots import draw_score_dots
-from marcir.figures.value_maps import Grid, draw_value_maps
 from marcir.metrics.ranking import unit_vectors
 
 UNTRAINED = "untrained"
@@ -30,13 +29,8 @@ def draw_comparison(study: Study, folder: Path) -> list[Figure]:
     lines = {column: value for column, value in shown.items() if not math.isnan(value)}
     path = folder / study.file_name("comparison.png")
     special = [row.name for row in rows if row.method in OF_INTEREST]
-    draw_score_dots(
-        [row.name for row in rows],
-        panels,
-        path,
-        highlighted=special,
-        lines={UNTRAINED: lines} if lines else {},
-    )
+    names, dashed = [row.name for row in rows], {UNTRAINED: lines} if lines else {}
+    draw_score_dots(names, panels, path, highlighted=special, lines=dashed)
     caption = f"All losses over all columns on {study.dataset_title}, mean and standard deviation of seeds."
     figures = [Figure(path, f"{caption} Ranges differ.")]
     return figures + _tail(study, folder)
@@ -52,19 +46,17 @@ def _tail(study: Study, folder: Path) -> list[Figure]:
         return []
     order = np.argsort(first.counts, kind="stable")  # the rarest first
     rarest = order[: len(order) - tail_start(len(order))]
-    values = np.array([[*_label_means(row)[rarest], row.column(TAIL).mean] for row in rows])
+    values = []
+    for row in rows:
+        found = [scores.per_label for scores in row.scores if scores.label_scores is not None]
+        values.append([*np.mean(found, axis=0)[rarest], row.column(TAIL).mean])
     names = [f"{first.names[label]} ({first.counts[label]:,})" for label in rarest]
     path = folder / study.file_name("tail.png")
     title = "AP of the rarest third of the labels (in brackets: their training images)"
-    draw_value_maps(Grid([row.name for row in rows], [*names, "mean (tail)"]), {title: values}, path)
+    draw_value_maps(
+        Grid([row.name for row in rows], [*names, "mean (tail)"]), {title: np.array(values)}, path
+    )
     return [Figure(path, f"Rare labels on {study.dataset_title}, mean over seeds, percent.")]
-
-
-def _label_means(row: Row) -> np.ndarray:
-    """AP of each label, mean over seeds. (L,)"""
-    found = [scores.per_label for scores in row.scores if scores.label_scores is not None]
-    means: np.ndarray = np.mean(found, axis=0)
-    return means
 
 
 def shown_methods(study: Study) -> list[Row]:

@@ -28,6 +28,13 @@ class Sentences:
     texts: tuple[str, ...]
     listed: bool = False
 
+    def html(self) -> str:
+        """A <ul>, or one <p> per sentence."""
+        texts = [html.escape(text) for text in self.texts]
+        if self.listed:
+            return "<ul>\n" + "\n".join(f"<li>{text}</li>" for text in texts) + "\n</ul>"
+        return "\n".join(f"<p>{text}</p>" for text in texts)
+
 
 @dataclass(frozen=True)
 class Figure:
@@ -36,65 +43,41 @@ class Figure:
     file: Path
     caption: str
 
+    def html(self) -> str:
+        """A <figure> that holds the image itself."""
+        content = self.file.read_bytes()
+        caption = html.escape(self.caption)
+        # Bytes 16 to 24 of a PNG hold width and height: with them the layout does not shift while it loads.
+        width, height = (int.from_bytes(content[at : at + 4], "big") for at in (16, 20))
+        source = f"data:image/png;base64,{base64.b64encode(content).decode()}"
+        return (
+            f'<figure><div class="scroll" tabindex="0" role="region" aria-label="{caption}">'
+            f'<img alt="{caption}" width="{width}" height="{height}" src="{source}"></div>'
+            f"<figcaption>{caption}</figcaption></figure>"
+        )
+
 
 Block = Heading | Sentences | Figure | Table
 
 
 def render_page(title: str, blocks: Sequence[Block]) -> str:
-    """Render the blocks as an HTML document."""
-    ids = _ids(blocks)
+    """Render the blocks as an HTML document with a table of contents."""
+    contents: list[str] = []
+    body: list[str] = []
+    ids: set[str] = set()
+    for place, block in enumerate(blocks):
+        if not isinstance(block, Heading):
+            body.append(block.html())
+            continue
+        name = re.sub(r"[^a-z0-9]+", "-", block.text.lower()).strip("-") or "part"
+        name = f"{name}-{place}" if name in ids else name
+        ids.add(name)
+        text = html.escape(block.text)
+        contents.append(f'<li class="level-{block.level}"><a href="#part-{name}">{text}</a></li>')
+        body.append(f'<h{block.level} id="part-{name}">{text}</h{block.level}>')
     return Template((_FOLDER / "page.html").read_text("utf-8")).substitute(
         title=html.escape(title),
         style=(_FOLDER / "page.css").read_text("utf-8"),
-        contents=_contents(blocks, ids),
-        body="\n".join(_html(block, ids.get(place, "")) for place, block in enumerate(blocks)),
-    )
-
-
-def _ids(blocks: Sequence[Block]) -> dict[int, str]:
-    """A unique id for each heading, by position in `blocks`."""
-    ids: dict[int, str] = {}
-    for place, block in enumerate(blocks):
-        if isinstance(block, Heading):
-            slug = re.sub(r"[^a-z0-9]+", "-", block.text.lower()).strip("-") or "part"
-            ids[place] = slug if slug not in ids.values() else f"{slug}-{place}"
-    return ids
-
-
-def _contents(blocks: Sequence[Block], ids: dict[int, str]) -> str:
-    lines = [
-        f'<li class="level-{block.level}"><a href="#part-{ids[place]}">{html.escape(block.text)}</a></li>'
-        for place, block in enumerate(blocks)
-        if isinstance(block, Heading)
-    ]
-    return "<ul>\n" + "\n".join(lines) + "\n</ul>"
-
-
-def _html(block: Block, identity: str) -> str:
-    if isinstance(block, Heading):
-        return f'<h{block.level} id="part-{identity}">{html.escape(block.text)}</h{block.level}>'
-    if isinstance(block, Sentences):
-        return _sentences(block)
-    if isinstance(block, Table):
-        return block.html()
-    return _figure(block)
-
-
-def _sentences(block: Sentences) -> str:
-    texts = [html.escape(text) for text in block.texts]
-    if block.listed:
-        return "<ul>\n" + "\n".join(f"<li>{text}</li>" for text in texts) + "\n</ul>"
-    return "\n".join(f"<p>{text}</p>" for text in texts)
-
-
-def _figure(block: Figure) -> str:
-    content = block.file.read_bytes()
-    caption = html.escape(block.caption)
-    # Bytes 16 to 24 of a PNG hold width and height: with them the layout does not shift while it loads.
-    width, height = (int.from_bytes(content[at : at + 4], "big") for at in (16, 20))
-    data = base64.b64encode(content).decode()
-    return (
-        f'<figure><div class="scroll" tabindex="0" role="region" aria-label="{caption}">'
-        f'<img alt="{caption}" width="{width}" height="{height}" src="data:image/png;base64,{data}"></div>'
-        f"<figcaption>{caption}</figcaption></figure>"
+        contents="<ul>\n" + "\n".join(contents) + "\n</ul>",
+        body="\n".join(body),
     )

@@ -5,7 +5,8 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from itertools import pairwise
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -46,6 +47,13 @@ class Spread:
         if not len(known):
             return cls(math.nan, None, 0)
         return cls(float(known.mean()), float(known.std(ddof=1)) if len(known) > 1 else None, len(known))
+
+
+def means_and_sds(spreads: Iterable[Spread]) -> tuple[np.ndarray, np.ndarray]:
+    """Means and standard deviations, nan where unknown. 2 x (M,)"""
+    pairs = [(each.mean, math.nan if each.sd is None else each.sd) for each in spreads]
+    means, sds = np.array(pairs).T
+    return means, sds
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,36 +189,26 @@ def _study(dataset: str, name: str, records: Sequence[Record]) -> Study:
 
 
 def _row(records: list[Record]) -> Row:
-    first = records[0]
-    by_seed: dict[int, Record] = {}
-    for record in records:
-        if record.seed in by_seed:
-            raise DataError(f"{record.study}: two records of {record.name}. Remove one of them.")
-        by_seed[record.seed] = record
-    runs = [by_seed[seed] for seed in sorted(by_seed)]
-    return Row(
-        first.loss,
-        first.method,
-        first.setting,
-        tuple(run for run in runs if run.done),
-        tuple(run for run in runs if not run.done),
-    )
+    runs = sorted(records, key=lambda record: record.seed)
+    for first, second in pairwise(runs):
+        if first.seed == second.seed:
+            raise DataError(f"{second.study}: two records of {second.name}. Remove one of them.")
+    done, failed = (tuple(run for run in runs if run.done is wanted) for wanted in (True, False))
+    return Row(runs[0].loss, runs[0].method, records[0].setting, done, failed)
 
 
 def _check_same(what: str, records: Sequence[Record]) -> None:
     """Refuse runs that were trained or scored on different images."""
-    first: Record | None = None
-    for record in records:
-        value = getattr(record, what)
-        if not value:  # unknown for a run that failed early
-            continue
-        if first is not None and value != getattr(first, what):
+    known = [record for record in records if getattr(record, what)]  # unknown for a run that failed early
+    for record in known:
+        first = known[0]
+        one, other = getattr(first, what), getattr(record, what)
+        if one != other:
             raise DataError(
                 f"{record.study} on {record.dataset}: {first.name} and {record.name} cannot share a table, "
-                f"their {what} is {getattr(first, what)[:12]} and {value[:12]}. Run both on the same split, "
+                f"their {what} is {one[:12]} and {other[:12]}. Run both on the same split, "
                 "or keep them in two results folders."
             )
-        first = first or record
 
 
 def _order(row: Row) -> tuple[Any, ...]:
@@ -225,9 +223,12 @@ def sortable(value: Any) -> tuple[int, float, str]:
     >>> sorted([10, "b", 9.5, "a", True], key=sortable)
     [9.5, 10, True, 'a', 'b']
     """
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        return 0, float(value), ""
-    return 1, 0.0, str(value)
+    return (0, float(value), "") if is_number(value) else (1, 0.0, str(value))
+
+
+def is_number(value: object) -> TypeGuard[int | float]:
+    """Whether a value is a number, and not a bool."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def setting_text(setting: Mapping[str, Any]) -> str:

@@ -186,19 +186,11 @@ def holm(p: Sequence[float]) -> list[float]:
 
 def _line(test: ColumnTest) -> Line:
     found = test.over_queries
+    signed = (found.difference, found.interval.low, found.interval.high)
     cells = (
-        Cell(found.column),
-        Cell(test.verdict),
-        Cell(test.against),
-        number_cell(100 * found.first),
-        number_cell(100 * found.second),
-        *(_signed(value) for value in (found.difference, found.interval.low, found.interval.high)),
-        number_cell(found.p, digits=4),
-        number_cell(test.p_of_seeds, digits=4),
-        number_cell(test.holm, digits=4),
+        *map(Cell, (found.column, test.verdict, test.against)),
+        *(number_cell(100 * value) for value in (found.first, found.second)),
+        *(Cell(f"{100 * value:+.1f}", 100 * value) for value in signed),
+        *(number_cell(p, digits=4) for p in (found.p, test.p_of_seeds, test.holm)),
     )
     return Line(cells)
-
-
-def _signed(value: float) -> Cell:
-    return Cell(f"{100 * value:+.1f}", 100 * value)

@@ -167,8 +167,7 @@ def _runs_line(study: Study) -> Line:
         number_cell(len(study.records), digits=0),
         number_cell(len(study.failed), digits=0),
     ]
-    for place in _SETTINGS.values():
-        cells.append(Cell(", ".join(_values(settings, place)) or "-"))
+    cells += [Cell(", ".join(_values(settings, place)) or "-") for place in _SETTINGS.values()]
     return Line(tuple(cells))
 
 
