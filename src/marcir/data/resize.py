@@ -51,6 +51,11 @@ def eval_transform(images: Tensor, size: int) -> Tensor:
     return _resize(unit_range(images.contiguous()), size)  # contiguous bands are faster
 
 
+def eval_inputs(images: Tensor, size: int) -> Tensor:
+    """Stored images as network inputs without augmentation, in channels-last memory. (B, C, size, size)"""
+    return eval_transform(images, size).contiguous(memory_format=torch.channels_last)
+
+
 def _resize(images: Tensor, size: int) -> Tensor:
     return torch.nn.functional.interpolate(images, (size, size), mode="bilinear", antialias=True)
 

@@ -17,6 +17,8 @@ PrecisionContext = Callable[[torch.device], AbstractContextManager[None]]
 DEVICES = ("auto", "cpu", "cuda", "mps")
 # Each one holds the activations of a batch.
 _MOST_WORKERS = 8
+# About 16 images of 160 x 160 pixels.
+_SLICE_PIXELS = 400_000
 
 
 def choose_device(name: str | torch.device = "auto") -> torch.device:
@@ -105,6 +107,21 @@ def _workers(device: torch.device) -> Iterator[tuple[ThreadPoolExecutor, int]]:
     finally:
         pool.shutdown(cancel_futures=True)
         torch.set_num_threads(processors)  # the default of threads that start later
+
+
+def in_slices(network: Callable[[Tensor], Tensor], images: Tensor) -> Tensor:
+    """Run a network over a batch; on a CPU over a few images at a time.
+
+    The activations of a whole batch would not fit the processor's cache, and their memory would come from
+    the operating system anew for every layer: a third of the time.
+
+    >>> in_slices(lambda images: images.flatten(1).sum(1), torch.ones(3, 1, 2, 2))
+    tensor([4., 4., 4.])
+    """
+    if images.device.type != "cpu":
+        return network(images)
+    rows = max(1, _SLICE_PIXELS // (images.shape[-2] * images.shape[-1]))
+    return torch.cat([network(part) for part in images.split(rows)])
 
 
 def to_device(tensor: Tensor, device: torch.device) -> Tensor:

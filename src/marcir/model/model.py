@@ -14,11 +14,11 @@ from torch import Tensor
 from marcir.checks import check_int
 from marcir.data.images import PixelFormat, read_image
 from marcir.data.prefetch import read_batches
-from marcir.data.resize import eval_transform, to_square
+from marcir.data.resize import eval_inputs, to_square
 from marcir.errors import ConfigError, DataError
 from marcir.files import reason
 from marcir.model.backbone import create_backbone
-from marcir.model.device import choose_device, run_batches
+from marcir.model.device import choose_device, in_slices, run_batches
 from marcir.model.encoder import Encoder
 from marcir.model.model_config import ModelConfig, parse_model_config
 
@@ -86,7 +86,9 @@ class Model:
             batches: Pairs of any payload and results of `preprocess`, or a stack of them (B, C, S, S).
         """
         stacked = ((payload, _stack(squares)) for payload, squares in batches)
-        for payload, vectors in run_batches(self._embed, stacked, self.device):
+        for payload, vectors in run_batches(
+            lambda _, images: in_slices(self._embed, images), stacked, self.device
+        ):
             yield payload, vectors.numpy()
 
     def embed_preprocessed(self, squares: Sequence[np.ndarray]) -> np.ndarray:
@@ -94,9 +96,8 @@ class Model:
         ((_, vectors),) = self.embed_batches([(None, squares)])
         return vectors
 
-    def _embed(self, _: object, images: Tensor) -> Tensor:
-        inputs = eval_transform(images, self.config.size).contiguous(memory_format=torch.channels_last)
-        return self.encoder.embed(inputs)
+    def _embed(self, images: Tensor) -> Tensor:
+        return self.encoder.embed(eval_inputs(images, self.config.size))
 
     def _read(self, item: "tuple[int, AnyImage]") -> np.ndarray:
         position, image = item

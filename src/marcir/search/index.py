@@ -389,7 +389,7 @@ class _Indexing:
 
     def _add_batch(self, batch: list[_File], vectors: np.ndarray) -> None:
         there = [file.id for file in batch if file.id in self.before]
-        before = dict(zip(there, self.store.get(there), strict=True))
+        before = dict(zip(there, self.store.get(there), strict=True)) if there else {}
         for file, vector in zip(batch, vectors, strict=True):
             if file.row is not None:
                 self._add(

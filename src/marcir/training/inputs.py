@@ -17,9 +17,9 @@ from marcir.config import Config
 from marcir.data.augment import Augmentation
 from marcir.data.dataset import ArchiveDataset
 from marcir.data.prefetch import in_batches, read_batches
-from marcir.data.resize import eval_transform
+from marcir.data.resize import eval_inputs
 from marcir.files import atomic_write, cache_folder
-from marcir.model.device import PrecisionContext, inference_precision, run_batches, to_device
+from marcir.model.device import PrecisionContext, in_slices, inference_precision, run_batches, to_device
 from marcir.model.encoder import Encoder
 from marcir.progress import track
 from marcir.training.build import fit_batch_norm
@@ -92,7 +92,11 @@ def embed_positions(
     check_int("batch_size", batch_size, 1)
     batches = list(in_batches(positions, batch_size))
     stored = ((None, batch) for (batch,) in read_batches(batches, images.batch, 1))
-    results = run_batches(lambda _, batch: encoder.embed(eval_inputs(batch, size)), stored, device, precision)
+
+    def embed(_: None, batch: Tensor) -> Tensor:
+        return in_slices(lambda part: encoder.embed(eval_inputs(part, size)), batch)
+
+    results = run_batches(embed, stored, device, precision)
     if show_progress:
         results = track(results, len(positions), "embedding", size=lambda item: len(item[1]))
     return _joined(results, encoder.dim)
@@ -101,11 +105,6 @@ def embed_positions(
 def _joined(results: Iterable[tuple[None, Tensor]], dim: int) -> Tensor:
     """All vectors as one tensor. (N, D)"""
     return torch.cat([torch.empty(0, dim, device="cpu"), *(vectors for _, vectors in results)])
-
-
-def eval_inputs(stored: Tensor, size: int) -> Tensor:
-    """Stored images as network inputs without augmentation. (B, C, size, size)"""
-    return eval_transform(stored, size).contiguous(memory_format=torch.channels_last)
 
 
 class FrozenFeatures:
@@ -226,9 +225,11 @@ class FrozenFeatures:
 
         def extract(item: tuple[int, range], images: Tensor) -> Tensor:
             version, batch = item
-            if version == 0:
-                return encoder.extract_features(eval_inputs(images, self._task.size))
-            return encoder.extract_features(augmented.inputs(images, batch, epoch=0, view=version - 1))
+            if version:
+                inputs = augmented.inputs(images, batch, epoch=0, view=version - 1)
+            else:
+                inputs = eval_inputs(images, self._task.size)
+            return in_slices(encoder.extract_features, inputs)
 
         stored = chain.from_iterable(read_batches(missing, read, 1))
         for (version, batch), features in track(
