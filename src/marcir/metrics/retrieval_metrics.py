@@ -49,7 +49,10 @@ def overlap_precision(ranking: RankedRelevance) -> Tensor:
     if ranking.truth.variants.wap == "any":
         return _zero_if_none_found(ranking.has_relevant, weighted_average_precision(ranking.overlap))
     relevant = ranking.level >= EASY
-    value = weighted_average_precision(ranking.overlap, relevant[:, : ranking.truth.cutoff])
+    K = ranking.truth.cutoff
+    value = weighted_average_precision(ranking.overlap, relevant[:, :K])
+    if ranking.left_out is not None:
+        value = value * K / ranking.ranked.clamp(1, K)  # a query may rank fewer than K
     return _zero_if_none_found(relevant.any(1), value)
 
 
