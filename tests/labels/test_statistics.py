@@ -288,10 +288,18 @@ def test_labels_that_are_not_a_matrix_are_refused(y: Tensor) -> None:
         LabelStatistics.from_labels(y)
 
 
-@pytest.mark.parametrize("value", [2, -1, 0.5, float("nan"), float("inf")])
-def test_labels_that_are_not_0_or_1_are_refused(value: float) -> None:
-    with pytest.raises(LabelError, match="labels must be 0 or 1"):
+@pytest.mark.parametrize("value", [2, -2, 0.5, float("nan"), float("inf")])
+def test_labels_that_are_neither_0_1_nor_unknown_are_refused(value: float) -> None:
+    with pytest.raises(LabelError, match=r"labels must be 0, 1 or -1 \(unknown\)"):
         LabelStatistics.from_labels(torch.tensor([[0, 1], [value, 0]]))
+
+
+def test_unknown_labels_are_counted_as_absent() -> None:
+    y = torch.tensor([[1, -1, 0], [1, 1, -1], [-1, 1, 1]])
+    found, absent = LabelStatistics.from_labels(y), LabelStatistics.from_labels(y.clamp_min(0))
+    assert found.label_counts.tolist() == [2, 2, 1]
+    assert torch.equal(found.rows, absent.rows)
+    assert torch.equal(found.counts, absent.counts)
 
 
 def test_a_training_split_without_images_is_refused() -> None:

@@ -85,6 +85,12 @@ def with_others(seed: int, images: int, others: int) -> Step:
     return Step(mine.x, mine.y, x_other, y_other, self_index)
 
 
+def partly_unknown(seed: int, images: int) -> Step:
+    step = drawn(seed, images)
+    hidden = torch.rand(images, LABELS, generator=torch.Generator().manual_seed(seed)) < 0.3
+    return Step(step.x, step.y.masked_fill(hidden, -1))
+
+
 def views(seed: int, images: int) -> Step:
     step = drawn(seed, 2 * images)
     return Step(step.x.view(images, 2, FEATURES), step.y[:images])
@@ -99,6 +105,7 @@ BATCHES: dict[str, list[Step]] = {
     "a comparison side": [with_others(11, 4, 6), with_others(12, 5, 5)],
     "views": [views(13, 4), views(14, 3)],
 }
+UNKNOWN = [partly_unknown(15, 5), drawn(16, 4)]  # on one process
 STEPS = [[drawn(21, 4), drawn(22, 3)], [drawn(23, 5), drawn(24, 2)], [drawn(25, 3), drawn(26, 4)]]
 VARIANTS: dict[str, tuple[str, dict[str, object]]] = {
     "sim-dis inside": ("sim-dis", {"placement": "inside"}),
@@ -139,6 +146,9 @@ def cases() -> Iterator[tuple[str, Case]]:
             yield f"{name}, DistributedDataParallel, {what}", wrapped
         if name != "lproto":
             yield f"{name}, memory", Case(maker(name, memory=9), STEPS)
+        if name != "oml":
+            memory = None if name == "lproto" else 9
+            yield f"{name}, unknown labels", Case(maker(name, memory=memory), [UNKNOWN, *STEPS[:2]])
     yield "lmsc, queue", Case(maker("lmsc", queue_size=9), STEPS)
     for what, (name, options) in VARIANTS.items():
         yield what, Case(maker(name, **options), [BATCHES["unequal batches"]])

@@ -64,7 +64,7 @@ BAD: dict[str, Callable[[], tuple[Tensor, Tensor, dict[str, Any]]]] = {
     "a label of 2": lambda: (z(), y_with(2), {}),
     "a label of 0.5": lambda: (z(), y_with(0.5), {}),
     "a label of NaN": lambda: (z(), y_with(math.nan), {}),
-    "a label of -1 in the gallery": lambda: (z(), Y, as_gallery(z(), y_with(-1))),
+    "a label of -2 in the gallery": lambda: (z(), Y, as_gallery(z(), y_with(-2))),
     "one image without a gallery": lambda: (z(1), Y[:1], {}),
     "no images": lambda: (z()[:0], Y[:0], {}),
     "an empty gallery": lambda: (z(), Y, as_gallery(z()[:0], Y[:0])),

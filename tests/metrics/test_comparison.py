@@ -221,6 +221,10 @@ REFUSED = {
         scores([0.1, 0.2, 0.3], ids=("a", "b", "c"), variants={"ap": "trapezoid"}),
         "trapezoid",
     ),
+    "other unknown labels": (
+        scores([0.1, 0.2, 0.3], ids=("a", "b", "c"), pairs_left_out=7),
+        "they leave out 7 and 0 pairs",
+    ),
     "another column": (scores([0.1, 0.2, 0.3], "recall", ids=("a", "b", "c")), "recall and wAP@100"),
 }
 

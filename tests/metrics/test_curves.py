@@ -47,6 +47,7 @@ def ranked_overlaps(queries: tuple[Grid, Grid], gallery: tuple[Grid, Grid] | Non
     for q in range(len(z)):
         if y[q]:
             order = loops.ranking(z[q], v, own=q if gallery is None else None)
+            order = [i for i in order if not loops.may_share(y[q], u[i])]
             found.append([loops.jaccard(y[q], u[i]) for i in order])
     return found
 
@@ -99,8 +100,9 @@ def test_cosines_are_gathered_by_bins_of_the_overlap(queries: Any, gallery: Any)
     bins: list[list[float]] = [[] for _ in EDGES]
     for q, (z, y) in enumerate(zip(*queries, strict=True)):
         for i in range(len(v)):
-            if gallery is not None or i != q:
-                J = loops.jaccard(*loops.label_sets([y, u[i]]))
+            sets = loops.label_sets([y, u[i]])
+            if (gallery is not None or i != q) and not loops.may_share(*sets):
+                J = loops.jaccard(*sets)
                 dot = sum(a * b for a, b in zip(z, v[i], strict=True))
                 bins[math.ceil(10 * J)].append(dot / math.hypot(*z) / math.hypot(*v[i]))
     assert curves.pairs.tolist() == [len(cosines) for cosines in bins]
@@ -111,6 +113,14 @@ def test_cosines_are_gathered_by_bins_of_the_overlap(queries: Any, gallery: Any)
             assert curves.similarity_sd[place] == pytest.approx(sd, abs=1e-6)
         else:
             assert math.isnan(curves.similarity_mean[place])
+
+
+def test_images_that_may_share_a_label_are_in_no_curve() -> None:
+    z, y = world(30, 9)
+    hidden = np.random.default_rng(9).random((30, 6)) < 0.2
+    queries = z, np.where(hidden, -1, y).tolist()
+    test_precision_by_threshold_is_the_share_of_the_first_ten_hits(queries, None)
+    test_cosines_are_gathered_by_bins_of_the_overlap(queries, None)
 
 
 @pytest.mark.parametrize("queries", [world(30, 0), world(40, 7, labels=10)])

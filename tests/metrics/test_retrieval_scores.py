@@ -141,8 +141,15 @@ def test_scores_survive_the_way_through_json(more: dict[str, Any]) -> None:
     scores = marcir.retrieval_scores(Z, Y, **more)
     again = Scores.from_json(scores.as_json(), "here")
     assert again.as_json() == scores.as_json()
+    assert "pairs_left_out" not in scores.as_json()
     chance = marcir.chance_scores(Y)
     assert Scores.from_json(chance.as_json(), "here").standard_error == chance.standard_error
+
+
+def test_the_pairs_left_out_survive_the_way_through_json() -> None:
+    scores = marcir.retrieval_scores(torch.eye(3), [[1, 0], [-1, 1], [0, 1]])
+    assert scores.pairs_left_out == 2
+    assert Scores.from_json(scores.as_json(), "here").pairs_left_out == 2
 
 
 @pytest.mark.parametrize("dtype", [torch.bool, torch.int64, torch.uint8, torch.float32])

@@ -7,6 +7,9 @@ s_ia = z_i . v_a; n_i = |y_i|.
 
 Only valid anchors (or anchor-label pairs) count; where none is valid the loss is a zero connected
 to the graph (reading R2). An image without labels is never an anchor nor a positive (reading R3).
+
+Labels may be unknown (reading R24): y_i are the labels present, K_i those known. Sizes of unions and
+differences count what both images know. An image that shares no known label but may share one is not in A(i).
 """
 
 from __future__ import annotations
@@ -27,9 +30,30 @@ LabelSets = Sequence[LabelSet]
 # ---- The batch -----------------------------------------------------------------------------------
 
 
-def label_sets(y: Tensor) -> list[set[int]]:
-    """Turn multi-hot rows (N, C) into label sets: y_i = {k : Y_ik = 1}."""
-    return [{k for k, has in enumerate(row) if has} for row in y.tolist()]
+class Labels(frozenset[int]):
+    """A label set y_i with the labels that are unknown for i."""
+
+    unknown: frozenset[int]
+
+
+def label_sets(y: Tensor) -> list[LabelSet]:
+    """Turn rows (N, C) into label sets: y_i = {k : Y_ik = 1}; -1 is unknown."""
+    sets = []
+    for row in y.tolist():
+        labels = Labels(k for k, value in enumerate(row) if value == 1)
+        labels.unknown = frozenset(k for k, value in enumerate(row) if value == -1)
+        sets.append(labels)
+    return sets
+
+
+def unknown(y_i: LabelSet) -> LabelSet:
+    """The labels outside K_i."""
+    return y_i.unknown if isinstance(y_i, Labels) else frozenset()
+
+
+def not_compared(y_i: LabelSet, y_j: LabelSet) -> bool:
+    """Whether they share no known label, but one that is present in one and unknown in the other."""
+    return not y_i & y_j and bool(y_i & unknown(y_j) or y_j & unknown(y_i))
 
 
 def unit(x: Tensor) -> Tensor:
@@ -66,8 +90,9 @@ class Batch:
     own: list[int]
 
     def others(self, i: int) -> list[int]:
-        """A(i): all comparisons but the anchor's own row."""
-        return [a for a in range(len(self.v)) if a != self.own[i]]
+        """A(i): all comparisons but the anchor's own row and those that may match."""
+        rows = [a for a in range(len(self.v)) if a != self.own[i]]
+        return [a for a in rows if not not_compared(self.y[i], self.u[a])]
 
     def sharing(self, i: int) -> list[int]:
         """P(i) = {p in A(i) : y_i and u_p share a label}."""
@@ -117,8 +142,14 @@ def with_prototypes(batch: Batch, prototypes: Tensor) -> Batch:
 
 
 def jaccard(y_i: LabelSet, y_j: LabelSet) -> float:
-    """J = |y_i n y_j| / |y_i u y_j|, 0 for two empty sets."""
-    return len(y_i & y_j) / len(y_i | y_j) if y_i | y_j else 0.0
+    """J = |y_i n y_j| / |(y_i u y_j) n K_i n K_j|, 0 for an empty union."""
+    union = known_union(y_i, y_j)
+    return len(y_i & y_j) / len(union) if union else 0.0
+
+
+def known_union(y_i: LabelSet, y_j: LabelSet) -> LabelSet:
+    """(y_i u y_j) n K_i n K_j."""
+    return (y_i | y_j) - unknown(y_i) - unknown(y_j)
 
 
 def total(terms: Iterable[Tensor]) -> Tensor:
@@ -154,16 +185,21 @@ def mean_of_valid(terms: list[Tensor], *inputs: Tensor) -> Tensor:
 def supcon_all(z: Tensor, y: LabelSets, tau: float = 0.3, **comparison: Unpack[Comparison]) -> Tensor:
     """L_i = 1/|P(i)| sum_{p in P(i)} -log p_ip; mean over valid anchors.
 
-    P(i) = {p in A(i) : u_p = y_i}.
+    P(i) = {p in A(i) : u_p = y_i}, of the labels that both know.
     """
     batch = make_batch(z, y, **comparison)
     losses = []
     for i in range(len(batch.z)):
-        P = [p for p in batch.sharing(i) if batch.u[p] == batch.y[i]]
+        P = [p for p in batch.sharing(i) if same_known(batch.u[p], batch.y[i])]
         if P:
             log = log_p(batch, i, tau)
             losses.append(mean([-log[p] for p in P]))
     return mean_of_valid(losses, z)
+
+
+def same_known(y_i: LabelSet, y_j: LabelSet) -> bool:
+    """Whether the sets are equal in the labels that both know."""
+    return y_i - unknown(y_j) == y_j - unknown(y_i)
 
 
 def supcon_any(z: Tensor, y: LabelSets, tau: float = 0.3, **comparison: Unpack[Comparison]) -> Tensor:
@@ -209,7 +245,7 @@ def lproto(
 ) -> Tensor:
     """L_i = -1/n_i sum_{k in y_i} log q_ik; mean over labelled images.
 
-    log q_ik = z_i . c_k / tau - log sum_l exp(z_i . c_l / tau), over all C prototypes. There are no
+    log q_ik = z_i . c_k / tau - log sum_l exp(z_i . c_l / tau), over the labels l in K_i. There are no
     comparisons: a separate comparison side changes nothing.
     """
     batch = make_batch(z, y, **comparison)
@@ -218,7 +254,8 @@ def lproto(
     for i in range(len(batch.z)):
         if batch.y[i]:
             logits = [batch.z[i] @ c_l / tau for c_l in c]
-            log_sum = torch.log(total(torch.exp(logit) for logit in logits))
+            known = [m for m in range(len(c)) if m not in unknown(batch.y[i])]
+            log_sum = torch.log(total(torch.exp(logits[m]) for m in known))
             losses.append(mean([-(logits[k] - log_sum) for k in sorted(batch.y[i])]))
     return mean_of_valid(losses, z, prototypes)
 
@@ -237,7 +274,7 @@ def lmsc(
 
     log r_ij = s_ij/tau - log(beta sum_{a in A(i)} exp(s_ia/tau) + sum_l exp(z_i . c_l/tau)) for a
     sample j, log r_ik the same for prototype k; D_ik = 1 + sum_{j : k in u_j} 1/|y_i u u_j|. A(i)
-    includes the queue. Mean over labelled images.
+    includes the queue. Mean over labelled images. Prototypes l and unions: of what is known.
     """
     batch = with_queue(make_batch(z, y, **comparison), z_queue, y_queue)
     c = units(prototypes)
@@ -248,11 +285,13 @@ def lmsc(
             to_prototype = [batch.z[i] @ c_l / tau for c_l in c]
             log_sum = torch.log(
                 beta * total(torch.exp(logit) for logit in to_sample.values())
-                + total(torch.exp(logit) for logit in to_prototype)
+                + total(
+                    torch.exp(logit) for m, logit in enumerate(to_prototype) if m not in unknown(batch.y[i])
+                )
             )
             L_i = []
             for k in sorted(batch.y[i]):
-                share = {j: 1 / len(batch.y[i] | batch.u[j]) for j in batch.having(i, k)}
+                share = {j: 1 / len(known_union(batch.y[i], batch.u[j])) for j in batch.having(i, k)}
                 D_ik = 1 + sum(share.values())
                 weighted = total(share[j] * (to_sample[j] - log_sum) for j in share)
                 L_i.append(-(to_prototype[k] - log_sum + weighted) / D_ik)
@@ -339,8 +378,8 @@ def wg_mulsupcon(z: Tensor, y: LabelSets, tau: float = 0.3, **comparison: Unpack
 
 
 def similarity_dissimilarity(y_i: LabelSet, y_p: LabelSet) -> float:
-    r"""|y_i n y_p|/|y_i| * 1/(1 + |y_p \ y_i|)."""
-    return len(y_i & y_p) / len(y_i) / (1 + len(y_p - y_i))
+    r"""|y_i n y_p|/|y_i n K_p| * 1/(1 + |(y_p \ y_i) n K_i|)."""
+    return len(y_i & y_p) / len(y_i - unknown(y_p)) / (1 + len(y_p - y_i - unknown(y_i)))
 
 
 def sim_dis(
@@ -371,7 +410,8 @@ def sim_dis(
 
 
 def overlap_ratio(y_i: LabelSet, y_j: LabelSet, a: float) -> float:
-    """r_ij = (|y_i n y_j|/|y_j|)^a; for a < 0: 1 where y_j is inside y_i, else 0."""
+    """r_ij = (|y_i n y_j|/|y_j n K_i|)^a; for a < 0: 1 where y_j n K_i is inside y_i, else 0."""
+    y_j = y_j - unknown(y_i)
     if a < 0:
         return 1.0 if y_j <= y_i else 0.0
     return math.pow(len(y_i & y_j) / len(y_j), a)
@@ -677,9 +717,9 @@ def marc_proto(
     proto_losses = []
     for z_i, y_i in zip(batch.z, batch.y, strict=True):
         if y_i:
-            exps = [torch.exp(z_i @ c_l / tau_proto) for c_l in c]
+            exps = {m: torch.exp(z_i @ c[m] / tau_proto) for m in range(len(c)) if m not in unknown(y_i)}
             t = normalised({k: label_count(k, train) ** -rarity for k in sorted(y_i)})
-            proto_losses.append(-total(t[k] * torch.log(exps[k] / total(exps)) for k in t))
+            proto_losses.append(-total(t[k] * torch.log(exps[k] / total(exps.values())) for k in t))
     pair = mean_of_valid(pair_losses, z, prototypes)
     proto = mean_of_valid(proto_losses, z, prototypes)
     return (1 - lam) * pair + lam * proto

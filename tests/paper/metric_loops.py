@@ -3,7 +3,8 @@
 Written from the definitions alone. Notation: query q with label set y_q; its gallery in ranked order,
 the image at rank i (from 1) with label set u_i; r_i = |y_q n u_i| shared labels; J_i their Jaccard
 overlap, an exact fraction. A score is None where the query is left out: no image of its whole gallery is
-relevant (reading R22).
+relevant (reading R22). Where labels are unknown (reading R24), J counts what both images know, and an image
+that shares no known label but may share one is not ranked.
 """
 
 from __future__ import annotations
@@ -46,9 +47,30 @@ PLAIN = Variants()
 # ---- Labels --------------------------------------------------------------------------------------
 
 
-def label_sets(rows: Sequence[Sequence[float]]) -> list[set[int]]:
-    """Turn multi-hot rows (N, L) into label sets."""
-    return [{k for k, has in enumerate(row) if has} for row in rows]
+class Labels(frozenset[int]):
+    """A label set with the labels that are unknown."""
+
+    unknown: frozenset[int]
+
+
+def label_sets(rows: Sequence[Sequence[float]]) -> list[LabelSet]:
+    """Turn rows (N, L) of 0, 1 and -1 (unknown) into label sets."""
+    sets = []
+    for row in rows:
+        labels = Labels(k for k, value in enumerate(row) if value == 1)
+        labels.unknown = frozenset(k for k, value in enumerate(row) if value == -1)
+        sets.append(labels)
+    return sets
+
+
+def unknown(y: LabelSet) -> LabelSet:
+    """The labels that are unknown for an image."""
+    return y.unknown if isinstance(y, Labels) else frozenset()
+
+
+def may_share(y_q: LabelSet, u: LabelSet) -> bool:
+    """Whether they share no known label, but one that is present in one and unknown in the other."""
+    return not y_q & u and any(k in unknown(u) for k in y_q) | any(k in unknown(y_q) for k in u)
 
 
 def shared(y_q: LabelSet, u: LabelSet) -> int:
@@ -57,9 +79,9 @@ def shared(y_q: LabelSet, u: LabelSet) -> int:
 
 
 def jaccard(y_q: LabelSet, u: LabelSet) -> Fraction:
-    """J = |y_q n u| / |y_q u u|, 0 for two empty sets."""
+    """J = |y_q n u| / |y_q u u|, of the labels that both know; 0 for two empty sets."""
     r = shared(y_q, u)
-    union = len(y_q) + len(u) - r
+    union = len([k for k in y_q if k not in unknown(u)]) + len([k for k in u if k not in unknown(y_q)]) - r
     return Fraction(r, union) if union else Fraction(0)
 
 
@@ -167,6 +189,7 @@ def prefix_means(J: Sequence[Fraction], phi: Sequence[bool]) -> list[float]:
 
 def query_scores(y_q: LabelSet, ranked: LabelSets, variants: Variants = PLAIN) -> dict[str, Score]:
     """The seven columns of one query; `ranked` are the label sets of its gallery, nearest first."""
+    ranked = [u for u in ranked if not may_share(y_q, u)]
     r = [shared(y_q, u) for u in ranked]
     J = [jaccard(y_q, u) for u in ranked]
     wap = weighted_average_precision if variants.wap == "any" else threshold_weighted_average_precision
@@ -206,6 +229,7 @@ class Judged:
     per_query: dict[str, list[Score]]
     per_label: list[Score]
     tail: Score
+    pairs_left_out: int
 
     def mean(self, column: str) -> Score:
         """The mean over the queries that are not left out."""
@@ -245,7 +269,8 @@ def judge(
     scores = [query_scores(y_q, gallery, variants) for y_q, gallery in zip(y, ranked, strict=True)]
     per_query = {column: [score[column] for score in scores] for column in COLUMNS}
     per_label = [label_score(k, y, ranked) for k in range(num_labels)]
-    return Judged(per_query, per_label, tail(per_label, counts))
+    pairs = [may_share(y_q, u) for y_q, gallery in zip(y, ranked, strict=True) for u in gallery]
+    return Judged(per_query, per_label, tail(per_label, counts), sum(pairs))
 
 
 def label_score(k: int, y: LabelSets, ranked: Sequence[LabelSets]) -> Score:
@@ -253,7 +278,7 @@ def label_score(k: int, y: LabelSets, ranked: Sequence[LabelSets]) -> Score:
     scores = []
     for y_q, gallery in zip(y, ranked, strict=True):
         if k in y_q:
-            relevant = [k in u for u in gallery]
+            relevant = [k in u for u in gallery if k not in unknown(u)]
             scores.append(average_precision(relevant, sum(relevant)))
     return mean(scores)
 
@@ -325,6 +350,7 @@ def expected_weighted_average_precision(J: Sequence[Fraction]) -> Score:
 
 def chance_query(y_q: LabelSet, gallery: LabelSets) -> dict[str, Score]:
     """The expected columns of a random ranking; wAP only where the gallery has at most 100 images."""
+    gallery = [u for u in gallery if not may_share(y_q, u)]
     r = [shared(y_q, u) for u in gallery]
     J = [jaccard(y_q, u) for u in gallery]
     N = len(gallery)

@@ -41,7 +41,7 @@ def pair_cases(symbol: str, values: dict[tuple[int, int], float]) -> list[object
     return [pytest.param((i, j), x, id=f"{symbol}_{i}{j}") for (i, j), x in values.items()]
 
 
-def pair_labels(pair: tuple[int, int]) -> tuple[set[int], set[int]]:
+def pair_labels(pair: tuple[int, int]) -> tuple[loops.LabelSet, loops.LabelSet]:
     y = loops.label_sets(golden.labels())
     return y[pair[0]], y[pair[1]]
 
@@ -56,13 +56,28 @@ def test_every_loss_has_a_golden_value() -> None:
 
 @pytest.mark.parametrize(("name", "options", "value"), loss_cases())
 def test_a_loop_gives_its_golden_value(name: str, options: golden.Options, value: float) -> None:
+    assert by_loop(name, options, golden.labels(), golden.training_labels()) == to_golden(value)
+
+
+def by_loop(name: str, options: golden.Options, labels: Tensor, training: Tensor) -> float:
     given: dict[str, object] = dict(options)
     if name in WITH_PROTOTYPES:
         given["prototypes"] = golden.prototypes()
     if name in WITH_TRAINING:
-        given["train"] = loops.label_sets(golden.training_labels())
-    loss = LOOPS[name](golden.embeddings(), loops.label_sets(golden.labels()), **given)
-    assert loss.item() == to_golden(value)
+        given["train"] = loops.label_sets(training)
+    return LOOPS[name](golden.embeddings(), loops.label_sets(labels), **given).item()
+
+
+@pytest.mark.parametrize(("name", "value"), golden.GOLDEN_WITH_UNKNOWNS.items())
+def test_a_loop_with_unknown_labels_gives_its_golden_value(name: str, value: float) -> None:
+    labels, training = golden.hide(golden.labels()), golden.hide(golden.training_labels())
+    assert by_loop(name, (), labels, training) == to_golden(value)
+
+
+def test_images_that_may_share_a_label_are_not_compared() -> None:
+    y = loops.label_sets(golden.hide(golden.labels()))
+    assert loops.not_compared(y[1], y[2])
+    assert loops.jaccard(y[0], y[3]) == 1
 
 
 @pytest.mark.parametrize(("pair", "value"), pair_cases("w", golden.GOLDEN_WEIGHTS))

@@ -107,6 +107,7 @@ class Case:
     seed: int
     side: str = IN_BATCH
     num_labels: int = FEW
+    hidden: float = 0.0  # share of labels that are unknown
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,7 +124,7 @@ class Batch:
         """What a loss has gradients for."""
         return [x for x in (self.z, self.z_other, self.prototypes) if x is not None]
 
-    def labels_of_others(self) -> list[set[int]] | None:
+    def labels_of_others(self) -> list[loops.LabelSet] | None:
         return None if self.y_other is None else loops.label_sets(self.y_other)
 
     def row_numbers(self) -> list[int] | None:
@@ -154,6 +155,12 @@ def draw(case: Case) -> Batch:
     y[6] = y[0].index_fill(0, common[-1:], 0)  # differs from row 0 in the last word alone
     train = torch.cat([y[:4], y[3:], bernoulli(12, 0.3)])
     train[:, -2] = 0
+    if case.hidden:
+        hidden = bernoulli(7, case.hidden)
+        hidden[2] = hidden[1] = hidden[0]  # equal sets with equal unknowns, and an unlabelled row with some
+        y = y.masked_fill(hidden > 0, -1)
+        y[6] = -1  # nothing is known
+        train[:7] = y
     z, prototypes = normal(7, 4), normal(L, 4)
     order = torch.randperm(7, generator=generator)
     z_other = y_other = self_index = None
@@ -276,6 +283,27 @@ def test_a_loss_agrees_with_its_loops_on_more_batches(name: str, side: str) -> N
 def test_a_loss_agrees_with_its_loops_for_many_labels(name: str, num_labels: int, side: str) -> None:
     options = options_of(FULL.get(name, {}))
     case = Case(20, side, num_labels)
+    assert_same(by_loss(name, options, case), by_loops(name, options, case))
+
+
+@pytest.mark.parametrize("side", SIDES)
+@pytest.mark.parametrize(("name", "options"), every_setting(set(LOSSES) - {"oml"}))
+def test_a_loss_agrees_with_its_loops_where_labels_are_unknown(
+    name: str, options: Options, side: str
+) -> None:
+    for seed, hidden in enumerate((0.3, 0.7)):
+        case = Case(40 + seed, side, hidden=hidden)
+        chunk = {"chunk_size": 3} if seed and name in PAIR_LOSSES else {}
+        assert_same(by_loss(name, options, case, **chunk), by_loops(name, options, case))
+
+
+@pytest.mark.parametrize("num_labels", MANY)
+@pytest.mark.parametrize("name", sorted(set(LOSSES) - {"oml"}))
+def test_a_loss_agrees_with_its_loops_for_many_labels_of_which_some_are_unknown(
+    name: str, num_labels: int
+) -> None:
+    options = options_of(FULL.get(name, {}))
+    case = Case(43, SOME_SELF, num_labels, hidden=0.3)
     assert_same(by_loss(name, options, case), by_loops(name, options, case))
 
 

@@ -20,8 +20,11 @@ def statistics() -> LabelStatistics:
     return LabelStatistics.from_labels(golden.training_labels())
 
 
-def golden_loss(name: str, options: golden.Options) -> MultiLabelLoss:
-    loss = marcir.create_loss(name, statistics=statistics(), embedding_dim=4, **dict(options)).double()
+def golden_loss(
+    name: str, options: golden.Options = (), training: LabelStatistics | None = None
+) -> MultiLabelLoss:
+    training = training or statistics()
+    loss = marcir.create_loss(name, statistics=training, embedding_dim=4, **dict(options)).double()
     if hasattr(loss, "prototypes"):
         loss.prototypes.data.copy_(golden.prototypes())
     return loss
@@ -52,6 +55,18 @@ def test_a_loss_in_single_precision_is_near_its_golden_value(
     loss = golden_loss(name, options).float()
     found = loss(golden.embeddings().float(), golden.labels())
     assert found.item() == pytest.approx(value, rel=1e-5)
+
+
+@pytest.mark.parametrize(("name", "value"), golden.GOLDEN_WITH_UNKNOWNS.items())
+def test_a_loss_with_unknown_labels_gives_its_golden_value(name: str, value: float) -> None:
+    training = LabelStatistics.from_labels(golden.hide(golden.training_labels()))
+    loss = golden_loss(name, training=training)
+    assert loss(golden.embeddings(), golden.hide(golden.labels())).item() == to_golden(value)
+
+
+def test_overlap_counts_what_both_images_know() -> None:
+    y = golden.hide(golden.labels())
+    assert jaccard(y, y)[0, 3] == 1
 
 
 @pytest.mark.parametrize(("i", "p", "value"), pair_cases("w", golden.GOLDEN_WEIGHTS))

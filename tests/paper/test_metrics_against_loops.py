@@ -39,6 +39,7 @@ class Case:
     whole: bool = True
     num_labels: int = 8
     dim: int = 3
+    hidden: float = 0.0  # share of labels that are unknown
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,6 +98,9 @@ def images(case: Case, count: int, generator: torch.Generator) -> tuple[Tensor, 
         y[rows[8]] = 0
         y[rows[8], -1] = 1  # a label of this image alone
         y[rows[9]] = y[rows[2]]  # equal label sets
+    if case.hidden:
+        y[torch.rand(y.shape, generator=generator) < case.hidden] = -1
+        y[0] = -1  # nothing is known
     return z, y
 
 
@@ -134,6 +138,7 @@ def assert_same(found: Any, wanted: loops.Judged) -> None:
         assert found.left_out[column] == wanted.left_out(column), column
     close(found.per_label, numbers(wanted.per_label), "per label")
     close(found.tail, numbers([wanted.tail])[0], "tail")
+    assert found.pairs_left_out == wanted.pairs_left_out
 
 
 def close(found: Any, wanted: Any, what: str) -> None:
@@ -178,6 +183,63 @@ def test_the_scores_agree_with_the_loops(case: Case, variants: loops.Variants) -
 @pytest.mark.parametrize("seed", range(20, 32))
 def test_the_scores_agree_with_the_loops_on_more_data(seed: int) -> None:
     compare(draw(Case(seed, queries=12 + seed % 5, gallery=None if seed % 2 else 10 + seed % 7)))
+
+
+@every_variant
+@pytest.mark.parametrize(
+    "case",
+    [
+        Case(40, hidden=0.1),
+        Case(41, hidden=0.6),
+        Case(42, queries=12, gallery=45, hidden=0.3),
+        Case(43, queries=5, gallery=160, whole=False, hidden=0.3),
+        Case(44, queries=112, num_labels=5, hidden=0.3),
+    ],
+    ids=str,
+)
+def test_the_scores_agree_with_the_loops_where_labels_are_unknown(
+    case: Case, variants: loops.Variants
+) -> None:
+    data = draw(case)
+    compare(data, variants)
+    found = data.by_marcir(variants)
+    assert 0 < found.pairs_left_out < len(found.ids) * found.gallery
+    assert found.share_of_pairs_left_out == found.pairs_left_out / (len(found.ids) * found.gallery)
+
+
+@pytest.mark.parametrize("side", ["queries", "gallery"])
+def test_labels_may_be_unknown_on_one_side_alone(side: str) -> None:
+    known, hidden = draw(Case(45, queries=12, gallery=30)), draw(Case(45, queries=12, gallery=30, hidden=0.4))
+    y, u = (hidden.y, known.u) if side == "queries" else (known.y, hidden.u)
+    compare(Data(known.z, y, known.v, u))
+
+
+@pytest.mark.parametrize("gallery", [None, 30])
+def test_the_oracle_agrees_with_its_loops_where_labels_are_unknown(gallery: int | None) -> None:
+    data = draw(Case(46, queries=25, gallery=gallery, num_labels=5, hidden=0.3))
+    found = marcir.oracle_scores(data.y, gallery_labels=data.u)
+    y, u = loops.label_sets(data.y.tolist()), None if data.u is None else loops.label_sets(data.u.tolist())
+    wanted = [loops.oracle_query(y_q, g) for y_q, g in zip(y, loops.galleries(y, u), strict=True)]
+    for column in loops.COLUMNS:
+        close(found.per_query[column], numbers([scores[column] for scores in wanted]), column)
+    assert found.pairs_left_out == data.by_marcir().pairs_left_out
+
+
+def test_chance_agrees_with_what_is_expected_where_labels_are_unknown() -> None:
+    data = draw(Case(47, queries=60, num_labels=5, hidden=0.3))
+    found = marcir.chance_scores(data.y)
+    y = loops.label_sets(data.y.tolist())
+    wanted = [loops.chance_query(y_q, g) for y_q, g in zip(y, loops.galleries(y, None), strict=True)]
+    for column in loops.COLUMNS:
+        mean = loops.mean([scores[column] for scores in wanted])
+        assert found[column] == pytest.approx(mean, abs=0.02), column
+    assert found.pairs_left_out == data.by_marcir().pairs_left_out
+
+
+def test_labels_that_are_all_unknown_leave_out_nothing_and_find_nothing() -> None:
+    found = marcir.retrieval_scores(torch.eye(4), torch.full((4, 3), -1))
+    assert found.pairs_left_out == 0
+    assert found.left_out == dict.fromkeys(loops.COLUMNS, 4)
 
 
 @every_case

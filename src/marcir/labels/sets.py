@@ -13,30 +13,52 @@ BITS = 24
 
 
 def multi_hot(labels: Tensor, where: str) -> Tensor:
-    """Validate a matrix of 0 and 1 and convert it to bool. (N, L)
+    """Validate a label matrix and convert it to bool: which labels are present. (N, L)
 
     Args:
-        labels: 0 and 1 of any dtype.
+        labels: 0 absent, 1 present, -1 unknown, of any dtype. Unknown labels are not present.
         where: What they are labels of, for errors.
 
-    >>> multi_hot(torch.tensor([[1, 0]]), "labels")
-    tensor([[ True, False]])
+    >>> multi_hot(torch.tensor([[1, 0, -1]]), "labels")
+    tensor([[ True, False, False]])
+    """
+    return present_and_known(labels, where)[0]
+
+
+def present_and_known(labels: Tensor, where: str) -> tuple[Tensor, Tensor | None]:
+    """Validate a label matrix: which labels are present, and which are known; None where all are. (N, L)
+
+    >>> present_and_known(torch.tensor([[1, 0, -1]]), "labels")
+    (tensor([[ True, False, False]]), tensor([[ True,  True, False]]))
+    >>> present_and_known(torch.tensor([[1, 0, 0]]), "labels")
+    (tensor([[ True, False, False]]), None)
     """
     try:
         y = torch.as_tensor(labels)
     except (TypeError, ValueError) as error:
-        raise LabelError(f"{where}: expected multi-hot labels (N, L) of 0 and 1: {error}.") from error
+        raise LabelError(f"{where}: expected multi-hot labels (N, L) of 0, 1 and -1: {error}.") from error
     if y.ndim != 2:
         raise LabelError(
             f"{where}: expected multi-hot labels (N, L), found {tuple(y.shape)}. Give one row per image."
         )
-    wrong = ((y != 0) & (y != 1)).nonzero()
-    if len(wrong):
-        row, column = wrong[0].tolist()
-        raise LabelError(
-            f"{where}: labels must be 0 or 1, found {y[row, column].item():g} in row {row}, column {column}."
-        )
-    return y.bool()
+    if ((y == 0) | (y == 1)).all():
+        return y.bool(), None
+    if (found := first_wrong_label(y)) is not None:
+        raise LabelError(f"{where}: labels must be {found}.")
+    return y == 1, y != -1
+
+
+def first_wrong_label(y: Tensor) -> str | None:
+    """What a label may be, and the first value of a matrix that is something else; for errors.
+
+    >>> first_wrong_label(torch.tensor([[1, 2]]))
+    '0, 1 or -1 (unknown), found 2 in row 0, column 1'
+    """
+    wrong = ((y != 0) & (y != 1) & (y != -1)).nonzero()
+    if not len(wrong):
+        return None
+    row, column = wrong[0].tolist()
+    return f"0, 1 or -1 (unknown), found {y[row, column].item():g} in row {row}, column {column}"
 
 
 def exact_float(values: Tensor) -> Tensor:

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from marcir.checks import check_choice
 from marcir.errors import LabelError
-from marcir.labels.overlap import shared_labels
+from marcir.labels.overlap import intersection_sizes
 from marcir.labels.sets import distinct_sets, exact_float, multi_hot
 from marcir.labels.supersets import SupersetCounts
 
@@ -52,7 +52,7 @@ class LabelStatistics:
 
     @classmethod
     def from_labels(cls, y: Tensor) -> "LabelStatistics":
-        """Count the multi-hot labels of the training split (never of the test split). (N, L)"""
+        """Count the labels of the training split, never of the test split; unknown is absent. (N, L)"""
         y = multi_hot(y, "label statistics")
         found = distinct_sets(y)
         return cls(y[found.first], found.sizes)
@@ -146,7 +146,7 @@ class LabelStatistics:
 
     def _shared_mean(self, y: Tensor, y_other: Tensor) -> Tensor:
         n = self._counts_of_seen.to(y.dtype)
-        return (y * n) @ y_other.T / shared_labels(y, y_other).clamp_min(1)
+        return (y * n) @ y_other.T / intersection_sizes(y, y_other).clamp_min(1)
 
     def _shared_min(self, y: Tensor, y_other: Tensor) -> Tensor:
         """Write from the most frequent label to the rarest, so that the minimum remains."""

@@ -34,7 +34,7 @@ class MultiLabelLoss(nn.Module, ABC):
 
         Args:
             embeddings: z, of any length, normalised here. (N, D), or several views of each image (N, n, D)
-            labels: y, multi-hot, 0/1 of any dtype. (N, L)
+            labels: y, 0 absent, 1 present, -1 unknown, of any dtype. (N, L)
             ref_embeddings: Comparisons other than the batch itself. (A, D), or several views of each
             ref_labels: Their labels. (A, L)
             self_index: The row of ref_embeddings that is the anchor itself, left out of its comparisons; -1
@@ -59,7 +59,7 @@ class MultiLabelLoss(nn.Module, ABC):
 
     def valid_anchors(self, comparison: Comparison) -> Tensor:
         """Which anchors add to the loss, bool: by default the labelled ones. (B,)"""
-        return comparison.y.sum(1) > 0
+        return comparison.present.sum(1) > 0
 
     def extra_repr(self) -> str:
         """The options, for `print(loss)`."""

@@ -24,6 +24,8 @@ from marcir.errors import BatchError
 # Logit of what is not a comparison: exp() of it is exactly 0 relative to any cosine, and it is finite, so
 # that a row without comparisons does not become NaN.
 MASKED = -1e30
+# Relative to the largest logit of a row, what is below is nothing.
+_LEAST_LOGIT = -80.0
 # A block of this many pairs, in float32, fits the cache of a CPU.
 KEPT_ELEMENTS = 1 << 19
 
@@ -39,6 +41,8 @@ class PairTable:
         W_own: The entry of W for the anchor's own row, which is no comparison; 0 if it has none. (U,)
         inverse_T: 1 / temperature, for each pair or for all. (U, V)
         count: What an anchor adds to the number that the sum is divided by. (U,)
+        compared: Only of rows with unknown labels: 1 for an anchor's comparisons, 0 for itself and what is
+            left out. (R, A)
     """
 
     index: Tensor
@@ -47,6 +51,7 @@ class PairTable:
     W_own: Tensor
     inverse_T: Tensor | float
     count: Tensor
+    compared: Tensor | None = None
 
 
 @torch.compiler.disable  # type: ignore[untyped-decorator]
@@ -54,12 +59,14 @@ def contrast(
     z: Tensor,
     z_other: Tensor,
     own: Tensor,
-    sets: Tensor,
+    sets: Tensor | None,
     tables: Iterable[PairTable],
     rows_at_once: int,
     log_beta: Tensor | None = None,
 ) -> Tensor:
     """-sum_i sum_p W_ip log softmax_a(s_ia / T_ia + log beta_a)_p, with s_ia = z_i . z_a, over a != own_i.
+
+    Comparisons that a table leaves out are not compared either.
 
     Value and gradient are computed block by block in one pass, so that no (B, A) matrix is ever kept. No
     gradient flows through W or T, and there is no second derivative.
@@ -68,7 +75,7 @@ def contrast(
         z: Anchors. (B, D)
         z_other: Comparisons. (A, D)
         own: The comparison to leave out for each anchor, -1 for none. (B,)
-        sets: The label set of each comparison, a column of W and T. (A,)
+        sets: The label set of each comparison, a column of W and T; None where each is its own column. (A,)
         tables: W and T of all anchors, in order.
         rows_at_once: Anchors of one block.
         log_beta: Logarithm of each comparison's weight in the softmax; 0 for all by default. (A,)
@@ -87,7 +94,7 @@ class _Contrast(torch.autograd.Function):
         z: Tensor,
         z_other: Tensor,
         own: Tensor,
-        sets: Tensor,
+        sets: Tensor | None,
         tables: Iterable[PairTable],
         rows_at_once: int,
         log_beta: Tensor | None,
@@ -121,31 +128,36 @@ class _Sums:
         z: Tensor,
         z_other: Tensor,
         own: Tensor,
-        sets: Tensor,
+        sets: Tensor | None,
         log_beta: Tensor | None,
         wanted: tuple[bool, bool],
     ) -> None:
         self.z, self.z_other, self.sets, self.log_beta = z, z_other, sets, log_beta
         self.has_own, self.own = (own >= 0)[:, None], own.clamp_min(0)[:, None]  # (B, 1)
         self.value = z.new_zeros(())
+        self.start = 0
         # A batch that is compared with itself has one gradient.
         self.in_batch = z is z_other
         self.grad_z = torch.zeros_like(z) if wanted[0] else None
         other = self.grad_z if self.in_batch else torch.zeros_like(z_other)
         self.grad_other = other if wanted[1] else None
+        if sets is None:
+            return
         num_sets = int(sets.max()) + 1
         self.z_other_sums = _sums_of_sets(z_other, sets, num_sets)  # (V, D)
         self.grad_other_sums = torch.zeros_like(self.z_other_sums)  # (V, D)
         self.log_beta_sums = None if log_beta is None else _sums_of_sets(log_beta[:, None], sets, num_sets)
-        self.start = 0
 
     def add(self, table: PairTable, rows_at_once: int) -> None:
         """Add the anchors of one table."""
         rows = slice(self.start, self.start + len(table.index))
         self.start = rows.stop
+        if table.compared is not None:
+            self._pull_and_push(rows, table.W, table.inverse_T, table.k[:, None], table.compared)
+            return
         self._pull(table, rows)
         inverse_T = table.inverse_T
-        if isinstance(inverse_T, Tensor):
+        if isinstance(inverse_T, Tensor) and self.sets is not None:
             inverse_T = inverse_T.index_select(1, self.sets)  # (U, A)
         for start in range(rows.start, rows.stop, rows_at_once):
             block = slice(start, min(start + rows_at_once, rows.stop))
@@ -191,14 +203,35 @@ class _Sums:
             return
         G = e.mul_(k / total)  # (R, A)  k p
         G.scatter_add_(1, own, W_own).mul_(inverse_T)  # (R, A)  dL/ds, less what `_pull` has
+        self._add_gradient(rows, G)
+
+    def _pull_and_push(
+        self, rows: slice, W: Tensor, inverse_T: Tensor | float, k: Tensor, compared: Tensor
+    ) -> None:
+        """sum_i k_i log sum_a exp(s_ia / T_ia) - sum_p W_ip s_ip / T_ip, pair by pair; W = 0 outside A(i)."""
+        logits = _matrix("logits", len(W), self.z_other)  # (R, A)
+        torch.mm(self.z[rows], self.z_other.T, out=logits).mul_(inverse_T)
+        if self.log_beta is not None:
+            logits.add_(self.log_beta)
+        self.value -= torch.dot(W.view(-1), logits.view(-1))
+        largest = logits.sub_(1 - compared, alpha=-MASKED).amax(1, keepdim=True)  # (R, 1)
+        # exp() of less is slow on a CPU and lost in the sum.
+        e = logits.sub_(largest).clamp_min_(_LEAST_LOGIT).exp_().mul_(compared)  # (R, A)
+        total = e.sum(1, keepdim=True).clamp_min_(1)  # (R, 1)  1 where there is nothing to compare
+        self.value += (k * (largest + total.log())).sum()
+        if self.grad_z is not None or self.grad_other is not None:
+            self._add_gradient(rows, e.mul_(k / total).sub_(W).mul_(inverse_T))  # (R, A)  dL/ds
+
+    def _add_gradient(self, rows: slice, G: Tensor) -> None:
+        """Add what dL/ds of some anchors gives the embeddings. (R, A)"""
         if self.grad_z is not None:
             self.grad_z[rows].addmm_(G, self.z_other)
         if self.grad_other is not None:
-            self.grad_other.addmm_(G.T, z)
+            self.grad_other.addmm_(G.T, self.z[rows])
 
     def gradients(self) -> tuple[Tensor | None, Tensor | None]:
         """The gradients of z and z_other, after all tables were added."""
-        if self.grad_other is not None:
+        if self.grad_other is not None and self.sets is not None:  # rows with unknown labels have no sums
             self.grad_other.add_(self.grad_other_sums.index_select(0, self.sets))
         return self.grad_z, None if self.in_batch else self.grad_other
 

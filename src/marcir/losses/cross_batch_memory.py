@@ -1,7 +1,5 @@
 """Wrap a loss with a memory of past batches."""
 
-from dataclasses import replace
-
 from torch import Tensor
 
 from marcir.checks import check_int
@@ -59,7 +57,7 @@ class CrossBatchMemory(MultiLabelLoss):
 
     def terms(self, comparison: Comparison) -> tuple[Tensor, Tensor]:
         """Terms of the wrapped loss, with more comparisons."""
-        terms = self.loss.terms(self._with_past(comparison))
+        terms = self.loss.terms(self.memory.append_to(comparison))
         if self.training:
             self.memory.add(comparison.z_other, comparison.y_other)
         return terms
@@ -70,8 +68,4 @@ class CrossBatchMemory(MultiLabelLoss):
 
     def valid_anchors(self, comparison: Comparison) -> Tensor:
         """Valid anchors of the wrapped loss, with more comparisons. (B,)"""
-        return self.loss.valid_anchors(self._with_past(comparison))
-
-    def _with_past(self, comparison: Comparison) -> Comparison:
-        z_other, y_other = self.memory.append_to(comparison.z_other, comparison.y_other)
-        return replace(comparison, z_other=z_other, y_other=y_other)
+        return self.loss.valid_anchors(self.memory.append_to(comparison))

@@ -9,15 +9,14 @@ import torch
 from torch import Tensor
 
 from marcir.errors import BatchError, ConfigError
-from marcir.labels.overlap import jaccard
-from marcir.labels.sets import exact_float, multi_hot
+from marcir.labels.sets import exact_float, present_and_known
 from marcir.losses.base import MultiLabelLoss
 from marcir.losses.cross_batch_memory import CrossBatchMemory
 from marcir.losses.distributed import DistributedLoss
 from marcir.losses.inputs import Comparison, prepare
 from marcir.losses.marc_proto import PrototypeMARCLoss
 from marcir.losses.pair_loss import PairLoss
-from marcir.losses.pairs import LabelSets
+from marcir.losses.pairs import LabelSets, no_comparison
 
 # Disjoint pairs, four quarters of partial overlap, and full matches.
 JACCARD_BINS = ("J=0", "0<J<=.25", ".25<J<=.5", ".5<J<=.75", ".75<J<1", "J=1")
@@ -59,7 +58,7 @@ def diagnose(
     Args:
         loss: Any loss.
         z: Embeddings. (N, D), or several views of each image (N, n, D)
-        y: Multi-hot labels. (N, L)
+        y: Labels, 0, 1 or -1 (unknown). (N, L)
         gradient_norm: What `clip_grad_norm_` returned, to record the norm over the network's parameters
             instead of the embeddings'.
 
@@ -95,8 +94,8 @@ def pair_influence(loss: MultiLabelLoss, y: Tensor, y_other: Tensor) -> Tensor:
     Args:
         loss: A loss over pairs (not LProto, LMsc, OML, LReg, L-W/O-Reg); of
             Prototype MARC the pairs of images.
-        y: Multi-hot labels of anchors. (B, L)
-        y_other: Multi-hot labels of their partners. (A, L)
+        y: Labels of anchors, 0, 1 or -1 (unknown). (B, L)
+        y_other: Labels of their partners. (A, L)
 
     >>> from marcir.losses import SupConAnyLoss
     >>> pair_influence(SupConAnyLoss(tau=0.5), torch.tensor([[1, 0]]), torch.tensor([[1, 1], [0, 1]]))
@@ -107,7 +106,9 @@ def pair_influence(loss: MultiLabelLoss, y: Tensor, y_other: Tensor) -> Tensor:
         name = type(_innermost(loss)).__name__
         raise ConfigError(f"{name} has no pair weights: it has no influence to show.")
     dtype = torch.promote_types(torch.as_tensor(y).dtype, torch.float32)
-    y, y_other = multi_hot(y, "y").to(dtype), multi_hot(y_other, "y_other").to(dtype)
+    known = (present_and_known(y, "y")[1], present_and_known(y_other, "y_other")[1])
+    unknowns = any(k is not None for k in known)
+    y, y_other = torch.as_tensor(y).to(dtype), torch.as_tensor(y_other).to(dtype)
     wanted = _innermost(loss).num_labels or y.shape[1]
     if y.shape[1] != wanted or y_other.shape[1] != wanted:
         raise BatchError(
@@ -115,7 +116,7 @@ def pair_influence(loss: MultiLabelLoss, y: Tensor, y_other: Tensor) -> Tensor:
         )
     no_own = torch.full((len(y),), -1, device=y.device)
     with torch.autocast(y.device.type, enabled=False):
-        return pair_loss.influence(LabelSets.from_rows(y, y_other, no_own))
+        return pair_loss.influence(LabelSets.from_rows(y, y_other, no_own, unknowns))
 
 
 def _by_overlap(
@@ -127,11 +128,12 @@ def _by_overlap(
     cosine, influence = _BinMeans(z), _BinMeans(z)
     for rows in torch.arange(len(z), device=z.device).split(_ROWS):
         own = comparison.own[rows]
-        bins = _bins_of(jaccard(y[rows], y))  # (R, B)
-        bins.scatter_(1, own[:, None], len(JACCARD_BINS))  # an extra bin, which is dropped
+        sets = LabelSets.from_rows(y[rows], y, own, comparison.unknowns)
+        bins = _bins_of(sets.J)  # (R, B)
+        bins.masked_fill_(no_comparison(sets), len(JACCARD_BINS))  # an extra bin, which is dropped
         cosine.add(bins, z[rows] @ z.T)
         if pair_loss is not None:
-            gamma = pair_loss.influence(LabelSets.from_rows(y[rows], y, own))
+            gamma = pair_loss.influence(sets)
             influence.add(bins[gamma > 0], gamma[gamma > 0])
     return cosine.means(), influence.means()
 

@@ -1,6 +1,5 @@
 """A loss over the joined batch of several processes."""
 
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -71,8 +70,7 @@ def joined(comparison: Comparison) -> Comparison:
     """This process's anchors, compared with the rows of all processes."""
     rank, sizes = dist.get_rank(), gathered_sizes(comparison.z_other)
     own = comparison.own
-    return replace(
-        comparison,
+    return comparison.with_others(
         z_other=_Gather.apply(comparison.z_other, sizes),  # type: ignore[no-untyped-call]
         y_other=_gather(comparison.y_other, sizes),
         own=torch.where(own >= 0, own + sum(sizes[:rank]), -1),

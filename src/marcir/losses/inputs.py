@@ -1,12 +1,13 @@
 """The validated input of a loss: anchors, comparisons, and each anchor's own row among them."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from marcir.errors import BatchError
+from marcir.labels.sets import first_wrong_label
 
 
 @dataclass(frozen=True, eq=False)
@@ -15,12 +16,13 @@ class Comparison:
 
     Attributes:
         z: Anchors. (B, D)
-        y: Their multi-hot labels, in the dtype of z. (B, L)
+        y: Their labels, 0, 1 or -1 (unknown), in the dtype of z. (B, L)
         z_other: Comparisons; the batch itself is the usual case. (A, D)
         y_other: Their labels. (A, L)
         own: The comparison that is the anchor itself and is left out of A(i); -1 for none. (B,)
         process: This process's number and how many there are: of the anchors that all of them hold
             (prototypes), each counts its own part.
+        unknowns: Whether a label may be unknown.
     """
 
     z: Tensor
@@ -29,6 +31,17 @@ class Comparison:
     y_other: Tensor
     own: Tensor
     process: tuple[int, int] = (0, 1)
+    unknowns: bool = False
+
+    @property
+    def present(self) -> Tensor:
+        """The labels that anchors are known to have, 0 or 1. (B, L)"""
+        return self.y.clamp_min(0) if self.unknowns else self.y
+
+    def with_others(self, z_other: Tensor, y_other: Tensor, **changes: Any) -> "Comparison":
+        """The same anchors with other comparisons, which may be the first with unknown labels."""
+        unknowns = self.unknowns or bool((y_other < 0).any())
+        return replace(self, z_other=z_other, y_other=y_other, unknowns=unknowns, **changes)
 
 
 def prepare(
@@ -43,17 +56,17 @@ def prepare(
     Raises:
         BatchError: For invalid shapes, dtypes or values.
     """
-    z, y = _rows(z, y, "embeddings", "labels")
+    z, y, unknowns = _rows(z, y, "embeddings", "labels")
     if z_other is None and y_other is None:
         if self_index is not None:
             raise BatchError("self_index was given without ref_embeddings: it names rows of ref_embeddings.")
-        return Comparison(z, y, z, y, torch.arange(len(z), device=z.device))
+        return Comparison(z, y, z, y, torch.arange(len(z), device=z.device), unknowns=unknowns)
     if z_other is None or y_other is None:
         given, missing = (
             ("ref_embeddings", "ref_labels") if y_other is None else ("ref_labels", "ref_embeddings")
         )
         raise BatchError(f"{given} was given without {missing}. Pass both or neither.")
-    z_other, y_other = _rows(z_other, y_other, "ref_embeddings", "ref_labels")
+    z_other, y_other, more_unknowns = _rows(z_other, y_other, "ref_embeddings", "ref_labels")
     z_other, y_other = z_other.to(z.dtype), y_other.to(z.dtype)
     for axis, what, mine, others in (
         ("D", "embedding size", z, z_other),
@@ -64,7 +77,8 @@ def prepare(
                 f"the anchors' {what} {axis} is {mine.shape[1]} and the comparisons' is "
                 f"{others.shape[1]}. They must be equal."
             )
-    return Comparison(z, y, z_other, y_other, _own_rows(self_index, y, y_other))
+    own = _own_rows(self_index, y, y_other)
+    return Comparison(z, y, z_other, y_other, own, unknowns=unknowns or more_unknowns)
 
 
 def unit_length(z: Tensor) -> Tensor:
@@ -109,8 +123,11 @@ def _length(z: Tensor) -> Tensor:
     return torch.where(length > 0, length, 1)
 
 
-def _rows(z: Tensor, y: Tensor, z_name: str, y_name: str) -> tuple[Tensor, Tensor]:
-    """Unit embeddings (B, D) and labels (B, L) in their dtype; the views of an image share its labels."""
+def _rows(z: Tensor, y: Tensor, z_name: str, y_name: str) -> tuple[Tensor, Tensor, bool]:
+    """Unit embeddings (B, D), labels (B, L) in their dtype, and whether some are unknown.
+
+    The views of an image share its labels.
+    """
     for name, value in ((z_name, z), (y_name, y)):
         if not isinstance(value, Tensor):
             raise BatchError(f"{name}: expected a torch.Tensor, found {type(value).__name__}.")
@@ -128,18 +145,28 @@ def _rows(z: Tensor, y: Tensor, z_name: str, y_name: str) -> tuple[Tensor, Tenso
         raise BatchError(
             f"{z_name} has {len(z)} rows and {y_name} has {len(y)}: every embedding needs its labels."
         )
-    if z.ndim == 3:
-        y = y.repeat_interleave(z.shape[1], 0)
-        z = z.flatten(0, 1)
     if not z.numel():
         raise BatchError(f"{z_name} is empty: found {tuple(z.shape)}.")
     z = z if z.dtype == torch.float64 else z.float()
     y = y.to(z.device, z.dtype)
-    _check_values(z, y, z_name, y_name)
-    return unit_length(z), y
+    unknowns = _check_labels(y, y_name)
+    if z.ndim == 3:
+        y = y.repeat_interleave(z.shape[1], 0)
+        z = z.flatten(0, 1)
+    _check_finite(z, z_name)
+    return unit_length(z), y, unknowns
 
 
-def _check_values(z: Tensor, y: Tensor, z_name: str, y_name: str) -> None:
+def _check_labels(y: Tensor, y_name: str) -> bool:
+    """Whether some labels are unknown."""
+    if ((y == 0) | (y == 1)).all():
+        return False
+    if (found := first_wrong_label(y)) is not None:
+        raise BatchError(f"{y_name}: must be {found}.")
+    return True
+
+
+def _check_finite(z: Tensor, z_name: str) -> None:
     # One sum is finite only if all its terms are; sums that overflow are checked term by term.
     if not torch.isfinite(z.detach().sum()) and not (finite := torch.isfinite(z)).all():
         bad = (~finite).any(1).nonzero().flatten()
@@ -147,9 +174,6 @@ def _check_values(z: Tensor, y: Tensor, z_name: str, y_name: str) -> None:
             f"{z_name} has NaN or infinite values in {len(bad)} of {len(z)} rows, first row "
             f"{int(bad[0])}. Look at the encoder's output and the learning rate."
         )
-    if not ((y == 0) | (y == 1)).all():
-        value = y[(y != 0) & (y != 1)][0].item()
-        raise BatchError(f"{y_name}: must be 0 or 1, found {value:g}.")
 
 
 def _own_rows(self_index: Tensor | None, y: Tensor, y_other: Tensor) -> Tensor:

@@ -6,10 +6,10 @@ import torch
 from torch import Tensor
 
 from marcir.checks import check_int, check_positive
-from marcir.labels.overlap import shared_labels
 from marcir.losses.inputs import Comparison
 from marcir.losses.memory_bank import EmbeddingQueue
-from marcir.losses.prototypes import PrototypeLoss, own_rows, similarities_of_others
+from marcir.losses.pairs import LabelSets, no_comparison
+from marcir.losses.prototypes import PrototypeLoss, masked
 
 
 class LMscLoss(PrototypeLoss):
@@ -48,16 +48,16 @@ class LMscLoss(PrototypeLoss):
 
     def terms(self, comparison: Comparison) -> tuple[Tensor, Tensor]:
         """The sum over labelled images and their number."""
-        z, y = comparison.z, comparison.y
-        z_other, y_other = self.queue.append_to(comparison.z_other, comparison.y_other)
-        is_own = own_rows(comparison.own, len(z_other))
-        samples = similarities_of_others(z, z_other, is_own, self.tau)  # (B, A)
-        prototypes = z @ self.unit_prototypes(z).T / self.tau  # (B, L)
+        references = self.queue.append_to(comparison)
+        z, z_other = references.z, references.z_other
+        sets = LabelSets.from_rows(references.y, references.y_other, references.own, references.unknowns)
+        none = no_comparison(sets)  # (B, A)
+        samples = masked(z @ z_other.T / self.tau, none, self.tau)  # (B, A)
+        prototypes = self.prototype_logits(references, self.unit_prototypes(z), self.tau)  # (B, L)
         log_sum = torch.logsumexp(torch.cat([samples + math.log(self.beta), prototypes], 1), 1)  # (B,)
 
-        n = y.sum(1).clamp_min(1)[:, None]  # (B, 1)
-        inverse_union = 1 / (n + y_other.sum(1) - shared_labels(y, y_other)).clamp_min(1)  # (B, A)
-        inverse_union = inverse_union.masked_fill(is_own, 0)
+        y, y_other, n = sets.y, sets.y_other, sets.n.clamp_min(1)[:, None]  # (B, L), (A, L), (B, 1)
+        inverse_union = torch.where(none, 0, 1 / sets.union.clamp_min(1))  # (B, A)
         per_label = y / (1 + inverse_union @ y_other) / n  # (B, L)  1 / (D_ik n_i)
         w = inverse_union * (per_label @ y_other.T)  # (B, A)
 
@@ -65,4 +65,4 @@ class LMscLoss(PrototypeLoss):
         loss = (w.sum(1) + per_label.sum(1)) * log_sum - wanted  # (B,)
         if self.training:
             self.queue.add(comparison.z_other, comparison.y_other)
-        return loss.sum()[None], (y.sum(1) > 0).sum()[None]
+        return loss.sum()[None], (sets.n > 0).sum()[None]

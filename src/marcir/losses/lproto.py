@@ -13,7 +13,7 @@ class LProtoLoss(PrototypeLoss):
 
     L = mean over labelled images of -1/n_i sum_{k in y_i} log softmax_l(z_i . c_l / tau)_k
 
-    It has no comparisons: `z_other` is ignored.
+    The softmax runs over the labels known for i. It has no comparisons: `z_other` is ignored.
 
     Args:
         embedding_dim: Length of an embedding, D.
@@ -34,8 +34,8 @@ class LProtoLoss(PrototypeLoss):
 
     def terms(self, comparison: Comparison) -> tuple[Tensor, Tensor]:
         """The sum over labelled images and their number."""
-        z, y = comparison.z, comparison.y
-        log_q = torch.log_softmax(z @ self.unit_prototypes(z).T / self.tau, 1)  # (B, L)
+        y, c = comparison.present, self.unit_prototypes(comparison.z)
+        log_q = torch.log_softmax(self.prototype_logits(comparison, c, self.tau), 1)  # (B, L)
         n = y.sum(1)  # (B,)
         loss = -(y * log_q).sum(1) / n.clamp_min(1)  # (B,)
         return loss.sum()[None], (n > 0).sum()[None]

@@ -4,9 +4,9 @@ import torch
 from torch import Tensor
 
 from marcir.checks import check_finite, check_positive
-from marcir.labels.overlap import shared_labels
 from marcir.losses.inputs import Comparison
-from marcir.losses.prototypes import PrototypeLoss, own_rows, similarities_of_others
+from marcir.losses.pairs import LabelSets, no_comparison
+from marcir.losses.prototypes import PrototypeLoss, masked
 
 
 class LWithoutRegLoss(PrototypeLoss):
@@ -39,9 +39,10 @@ class LWithoutRegLoss(PrototypeLoss):
     def terms(self, comparison: Comparison) -> tuple[Tensor, Tensor]:
         """The sum over anchors with any weight, prototypes included, and their number."""
         points = self.with_prototypes(comparison)
-        is_own = own_rows(points.own, len(points.z_other))
-        logits = similarities_of_others(points.z, points.z_other, is_own, self.tau)  # (B, A)
-        w = self.weights(points.y, points.y_other, is_own)  # (B, A)
+        sets = LabelSets.from_rows(points.y, points.y_other, points.own, points.unknowns)
+        none = no_comparison(sets)  # (B, A)
+        logits = masked(points.z @ points.z_other.T / self.tau, none, self.tau)  # (B, A)
+        w = self.weights(sets, none)  # (B, A)
         log_p = torch.log_softmax(logits, 1)
         loss = -(w * log_p).sum(1) - self.regularisation(w, log_p, logits)  # (B,)
         return loss.sum()[None], (w > 0).any(1).sum()[None]
@@ -50,19 +51,18 @@ class LWithoutRegLoss(PrototypeLoss):
         """The regularisation that is subtracted from the loss of each anchor. (B,)"""
         return 0.0
 
-    def weights(self, y: Tensor, y_other: Tensor, is_own: Tensor) -> Tensor:
-        """w_ij, 0 for the anchor's own row. (B, A)"""
-        r = self.containments(y, y_other).masked_fill(is_own, 0)  # (B, A)
-        total = y * (r @ y_other)  # (B, L)
+    def weights(self, sets: LabelSets, none: Tensor) -> Tensor:
+        """w_ij, 0 where j is not in A(i). (B, A)"""
+        r = torch.where(none, 0, self.containments(sets))  # (B, A)
+        total = sets.y * (r @ sets.y_other)  # (B, L)
         per_label = torch.where(total > 0, 1 / torch.where(total > 0, total, 1), 0)
-        return r * (per_label @ y_other.T) / y.sum(1).clamp_min(1)[:, None]
+        return r * (per_label @ sets.y_other.T) / sets.n.clamp_min(1)[:, None]
 
-    def containments(self, y: Tensor, y_other: Tensor) -> Tensor:
-        """r_ij of pairs that share a label, else 0. (B, A)"""
-        shared = shared_labels(y, y_other)
-        inside = shared / y_other.sum(1).clamp_min(1)
-        r = (inside == 1).to(y.dtype) if self.overlap_power < 0 else inside**self.overlap_power
-        return torch.where(shared > 0, r, 0)
+    def containments(self, sets: LabelSets) -> Tensor:
+        """r_ij of pairs that share a label, over the labels of j that i knows, else 0. (B, A)"""
+        inside = sets.shared / sets.n_other_known.clamp_min(1)
+        r = (inside == 1).to(inside.dtype) if self.overlap_power < 0 else inside**self.overlap_power
+        return torch.where(sets.shared > 0, r, 0)
 
 
 class LRegLoss(LWithoutRegLoss):

@@ -27,6 +27,7 @@ class PrototypeMARCLoss(PrototypeLoss):
         beta_a = beta for images, 1 for prototypes
     L_proto = mean over labelled images of -sum_k t_ik log softmax_l(z_i . c_l / tau_proto)_k
         t_ik = [k in y_i] n_k^-rarity / sum_{l in y_i} n_l^-rarity,  n_k = training images with label k
+        the softmax runs over the labels known for i
 
     It contains LProto (lam = 1, rarity = 0) and L-W/O-Reg (delta = gamma = mix = lam = 0).
 
@@ -82,9 +83,11 @@ class PrototypeMARCLoss(PrototypeLoss):
         """The sums and counts of L_pair and L_proto."""
         points = self.with_prototypes(comparison, self.prototype_anchors)
         pair_total, pair_count = self.pair_loss.terms(points, self.log_beta(points))
-        z, y = comparison.z, comparison.y
+        y = comparison.present
         c = points.z_other[-len(self.prototypes) :]  # (L, D)
-        log_q = torch.log_softmax(z @ c.T / max(self.tau_proto, LEAST_T), 1)  # (B, L)
+        log_q = torch.log_softmax(
+            self.prototype_logits(comparison, c, max(self.tau_proto, LEAST_T)), 1
+        )  # (B, L)
         t = rare_label_targets(y, self.frequencies.of_labels(), self.rarity)  # (B, L)
         labelled = (y.sum(1) > 0).sum().to(pair_count.dtype)
         total = torch.cat([pair_total, -(t * log_q).sum()[None]])

@@ -5,6 +5,7 @@ from torch import Tensor
 
 from marcir.checks import check_int
 from marcir.errors import BatchError
+from marcir.losses.inputs import Comparison
 from marcir.losses.resizable_buffers import ResizableBuffers
 
 
@@ -25,17 +26,19 @@ class EmbeddingQueue(ResizableBuffers):
         self.register_buffer("z", torch.empty(0, 0, device="cpu"))
         self.register_buffer("y", torch.empty(0, 0, device="cpu"))
 
-    def append_to(self, z: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-        """Concatenate rows and the queue. (A, D), (A, L) -> (A + Q, D), (A + Q, L)"""
+    def append_to(self, comparison: Comparison) -> Comparison:
+        """Append the queue to the comparisons. (A, D), (A, L) -> (A + Q, D), (A + Q, L)"""
         if not self.size or not len(self.z):
-            return z, y
+            return comparison
+        z, y = comparison.z_other, comparison.y_other
         if self.z.shape[1] != z.shape[1] or self.y.shape[1] != y.shape[1]:
             raise BatchError(
                 f"the batch has {z.shape[1]} dimensions and {y.shape[1]} labels, the past batches have "
                 f"{self.z.shape[1]} and {self.y.shape[1]}. Start a new memory for another network or archive."
             )
         kept = slice(-self.size, None)  # a saved queue may have been longer
-        return torch.cat([z, self.z[kept].to(z)]), torch.cat([y, self.y[kept].to(y)])
+        z_other, y_other = torch.cat([z, self.z[kept].to(z)]), torch.cat([y, self.y[kept].to(y)])
+        return comparison.with_others(z_other, y_other)
 
     @torch.no_grad()
     def add(self, z: Tensor, y: Tensor) -> None:

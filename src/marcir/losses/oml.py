@@ -7,6 +7,7 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from marcir.checks import check_choice, check_positive
+from marcir.errors import BatchError
 from marcir.losses.base import MultiLabelLoss
 from marcir.losses.inputs import Comparison
 
@@ -36,6 +37,11 @@ class OMLLoss(MultiLabelLoss):
 
     def terms(self, comparison: Comparison) -> tuple[Tensor, Tensor]:
         """For each label the sum over its queries of 1 - AP, and their number. (L,), (L,)"""
+        if comparison.unknowns:
+            raise BatchError(
+                "OML ranks by complete labels, and some are unknown (-1). Set them to 0 (absent), or use "
+                "another loss, such as marc-proto."
+            )
         y, y_other = comparison.y, comparison.y_other
         ranked = y_other.sum(0)  # (L,)
         valid = (ranked >= 2).to(y.dtype)

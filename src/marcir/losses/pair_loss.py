@@ -20,6 +20,8 @@ _FEWEST_ROWS = 64
 LEAST_T = 1e-6
 # Elements of the weights of label sets before they are expanded to rows.
 _TABLE_ELEMENTS = 1 << 20
+# The same of rows with unknown labels: the dozen matrices of a table should fit the cache of a CPU.
+_ROW_TABLE_ELEMENTS = 1 << 17
 
 
 class PairLoss(MultiLabelLoss):
@@ -50,7 +52,7 @@ class PairLoss(MultiLabelLoss):
 
     def valid_anchors(self, comparison: Comparison) -> Tensor:
         """Anchors that add to the count. (B,)"""
-        tables = Tables(self, comparison)
+        tables = tables_of(self, comparison)
         valid = torch.cat([table.count[table.index] > 0 for table in tables])  # in the tables' order
         return valid if tables.order is None else torch.empty_like(valid).index_copy_(0, tables.order, valid)
 
@@ -61,12 +63,12 @@ class PairLoss(MultiLabelLoss):
             comparison: Anchors and comparisons.
             log_beta: Logarithm of each comparison's weight in the softmax, see `contrast`. (A,)
         """
-        tables = Tables(self, comparison)
+        tables = tables_of(self, comparison)
         z, z_other, own = comparison.z, comparison.z_other, comparison.own
         if tables.order is not None:
             z, own = z[tables.order], own[tables.order]
         rows = self.chunk_size or max(_FEWEST_ROWS, _block_elements(z.device) // len(z_other))
-        value = contrast(z, z_other, own, tables.others.index, tables, rows, log_beta)
+        value = contrast(z, z_other, own, tables.sets, tables, rows, log_beta)
         return (value + tables.constant)[None], tables.count[None]
 
 
@@ -81,6 +83,11 @@ class OneTemperatureLoss(PairLoss):
     def __init__(self, tau: float = 0.3, chunk_size: int | None = None) -> None:
         super().__init__(chunk_size)
         self.tau = check_positive("tau", tau)
+
+
+def tables_of(loss: PairLoss, comparison: Comparison) -> "Tables":
+    """The tables of a batch: of its distinct label sets, or of its rows where labels are unknown."""
+    return RowTables(loss, comparison) if comparison.unknowns else Tables(loss, comparison)
 
 
 def _block_elements(device: torch.device) -> int:
@@ -107,6 +114,7 @@ class Tables:
         self.sets_at_once = max(1, _TABLE_ELEMENTS // len(comparison.y_other))
         one_table = len(self.anchors.sizes) <= self.sets_at_once
         self.order = None if one_table else self.anchors.index.argsort(stable=True)  # (B,)
+        self.sets: Tensor | None = self.others.index  # (A,)
         self.count = y.new_zeros(())
         self.constant = y.new_zeros(())
 
@@ -132,19 +140,56 @@ class Tables:
             sizes=self.others.sizes,
             own=torch.where(own >= 0, self.others.index[own], -1),
         )
-        pairs = self.loss.pairs(sets)
+        pairs = self._pairs(sets, self.anchors.sizes[kinds].to(y.dtype))
         # A set that only the anchor has is no partner: its weight must not rely on cancellation later.
         W = pairs.W.masked_fill(sets.multiplicity == 0, 0)
-        T = pairs.T.clamp_min(LEAST_T) if isinstance(pairs.T, Tensor) else max(pairs.T, LEAST_T)
-        anchors = self.anchors.sizes[kinds].to(pairs.W.dtype)
-        self.count += anchors @ pairs.count
-        if pairs.constant is not None:
-            self.constant += anchors @ pairs.constant
         return PairTable(
             index=index,
             W=W,
             k=sets.sum_over_others(W),
             W_own=W.gather(1, sets.own.clamp_min(0)[:, None]).squeeze(1) * (sets.own >= 0),
             count=pairs.count,
-            inverse_T=T.reciprocal() if isinstance(T, Tensor) else 1 / T,
+            inverse_T=_inverse(pairs.T),
         )
+
+    def _pairs(self, sets: LabelSets, anchors: Tensor) -> Pairs:
+        """The pairs of label sets; adds their anchors, so many of each set, to the counts. (U,)"""
+        pairs = self.loss.pairs(sets)
+        self.count += anchors @ pairs.count
+        if pairs.constant is not None:
+            self.constant += anchors @ pairs.constant
+        return pairs
+
+
+class RowTables(Tables):
+    """The pairs of a batch with unknown labels, some anchors at a time: every row is its own label set."""
+
+    def __init__(self, loss: PairLoss, comparison: Comparison) -> None:
+        self.loss = loss
+        self.comparison = comparison
+        self.order = self.sets = None
+        self.count = comparison.y.new_zeros(())
+        self.constant = comparison.y.new_zeros(())
+
+    def __iter__(self) -> Iterator[PairTable]:
+        y, y_other, own = self.comparison.y, self.comparison.y_other, self.comparison.own
+        step = max(1, _ROW_TABLE_ELEMENTS // len(y_other))
+        step = min(step, self.loss.chunk_size or step)
+        for rows in torch.arange(len(y), device=y.device).split(step):
+            sets = LabelSets.from_rows(y[rows], y_other, own[rows], unknowns=True)
+            pairs = self._pairs(sets, torch.ones_like(sets.n))
+            W = pairs.W * sets.multiplicity  # (R, A)  0 for the own row
+            yield PairTable(
+                index=rows - rows[0],
+                W=W,
+                k=W.sum(1),
+                W_own=torch.zeros_like(sets.n),
+                count=pairs.count,
+                inverse_T=_inverse(pairs.T),
+                compared=sets.multiplicity,
+            )
+
+
+def _inverse(T: Tensor | float) -> Tensor | float:
+    """1 / T, finite. (U, V)"""
+    return T.clamp_min(LEAST_T).reciprocal() if isinstance(T, Tensor) else 1 / max(T, LEAST_T)

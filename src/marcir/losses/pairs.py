@@ -1,7 +1,9 @@
 """Pairs of label sets: the terms that the losses of this family are sums of.
 
 Rows with equal label sets have equal weights and temperatures, so every matrix here is over the distinct
-label sets of a batch (U of anchors, V of comparisons), not over its rows.
+label sets of a batch (U of anchors, V of comparisons), not over its rows. Where labels are unknown, a label
+set is a pair of sets, the labels present and the labels known (Reading R24); these are rarely equal, so then
+every row is a set.
 """
 
 from dataclasses import dataclass
@@ -10,7 +12,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from marcir.labels.overlap import jaccard_of_counts, shared_labels
+from marcir.labels.overlap import intersection_sizes, known_union_sizes, may_share
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,24 +24,40 @@ class LabelSets:
         y_other: Label sets of comparisons. (V, L)
         sizes: Comparisons that have each set. (V,)
         own: The set of the anchor's own row, which is no comparison; -1 for none. (U,)
+        known: Labels known of anchors; None where all are. (U, L)
+        known_other: Labels known of comparisons. (V, L)
     """
 
     y: Tensor
     y_other: Tensor
     sizes: Tensor
     own: Tensor
+    known: Tensor | None = None
+    known_other: Tensor | None = None
 
     @classmethod
-    def from_rows(cls, y: Tensor, y_other: Tensor, own: Tensor) -> "LabelSets":
-        """Treat every row as its own set: plain (B, A) matrices, for diagnosis."""
-        return cls(y, y_other, y_other.new_ones(len(y_other)), own)
+    def from_rows(cls, y: Tensor, y_other: Tensor, own: Tensor, unknowns: bool) -> "LabelSets":
+        """Treat every row as its own set: plain (B, A) matrices, for labels that may be unknown (-1)."""
+        sizes = y_other.new_ones(len(y_other))
+        if not unknowns:
+            return cls(y, y_other, sizes, own)
+        known, known_other = (y >= 0).to(y.dtype), (y_other >= 0).to(y.dtype)
+        return cls(y.clamp_min(0), y_other.clamp_min(0), sizes, own, known, known_other)
 
     @cached_property
     def multiplicity(self) -> Tensor:
-        """Number of comparisons of each set, without the anchor's own row. (U, V)"""
-        m = self.sizes.to(self.y.dtype).expand(len(self.y), -1).clone()
+        """Number of comparisons of each set, without the anchor's own row and those left out. (U, V)"""
+        sizes = self.sizes.to(self.y.dtype).expand(len(self.y), -1)
+        m = sizes.clone() if self.left_out is None else sizes * (~self.left_out).to(sizes.dtype)
         has_own = (self.own >= 0).to(m.dtype)[:, None]
         return m.scatter_add_(1, self.own.clamp_min(0)[:, None], -has_own)
+
+    @cached_property
+    def left_out(self) -> Tensor | None:
+        """Sets that share no known label with the anchor but may share one; None if all are known. (U, V)"""
+        if self.known is None or self.known_other is None:
+            return None
+        return may_share(self.y, self.known, self.y_other, self.known_other)
 
     @cached_property
     def partners(self) -> Tensor:
@@ -49,7 +67,7 @@ class LabelSets:
     @cached_property
     def shared(self) -> Tensor:
         """Number of shared labels. (U, V)"""
-        return shared_labels(self.y, self.y_other)
+        return intersection_sizes(self.y, self.y_other)
 
     @cached_property
     def n(self) -> Tensor:
@@ -61,10 +79,27 @@ class LabelSets:
         """Number of labels of comparisons. (V,)"""
         return self.y_other.sum(1)
 
+    @property
+    def n_known(self) -> Tensor:
+        """Number of labels of anchors that the comparison knows, |y_i n K_p|. (U, V), or (U, 1) if all"""
+        return self.n[:, None] if self.known_other is None else intersection_sizes(self.y, self.known_other)
+
+    @property
+    def n_other_known(self) -> Tensor:
+        """Number of labels of comparisons that the anchor knows, |y_p n K_i|. (U, V), or (V,) if all"""
+        return self.n_other if self.known is None else intersection_sizes(self.known, self.y_other)
+
+    @cached_property
+    def union(self) -> Tensor:
+        """Number of labels that either has and both know. (U, V)"""
+        if self.known is None or self.known_other is None:
+            return self.n[:, None] + self.n_other - self.shared
+        return known_union_sizes(self.y, self.known, self.y_other, self.known_other)
+
     @cached_property
     def J(self) -> Tensor:
-        """Jaccard overlap. (U, V)"""
-        return jaccard_of_counts(self.shared, self.n, self.n_other)
+        """Jaccard overlap of what both know. (U, V)"""
+        return self.shared / self.union.clamp_min(1)
 
     def sum_over_others(self, matrix: Tensor) -> Tensor:
         """sum_{a in A(i)} M_ia over the comparisons themselves, not over their sets. (U, V) -> (U,)"""
@@ -73,7 +108,13 @@ class LabelSets:
     def share_of_others(self, matrix: Tensor) -> Tensor:
         """M_ip / sum_{a in A(i)} M_ia; a row without positives stays zero. (U, V) -> (U, V)"""
         total = self.sum_over_others(matrix)[:, None]
-        return torch.where(total > 0, matrix / torch.where(total > 0, total, 1), 0)
+        return matrix / torch.where(total > 0, total, torch.inf)
+
+
+def no_comparison(sets: LabelSets) -> Tensor:
+    """Of `LabelSets.from_rows`: where a row is the anchor itself or left out, so not in A(i). (B, A)"""
+    is_own = torch.arange(len(sets.y_other), device=sets.own.device) == sets.own[:, None]
+    return is_own if sets.left_out is None else is_own.logical_or_(sets.left_out)
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,7 +147,7 @@ def valid_labels(sets: LabelSets) -> Tensor:
 
 def has_positives(W: Tensor, sets: LabelSets) -> Tensor:
     """1 for an anchor with a positive pair among its comparisons, else 0 (Reading R2). (U,)"""
-    return ((W > 0) & (sets.multiplicity > 0)).any(1).to(W.dtype)
+    return (sets.sum_over_others(W) > 0).to(W.dtype)
 
 
 def anchor_mean(W: Tensor, sets: LabelSets, T: Tensor | float) -> Pairs:

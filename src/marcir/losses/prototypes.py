@@ -1,4 +1,6 @@
-"""One learnable vector per label, and the log-probabilities that dense losses share."""
+"""One learnable vector per label, and what dense losses share."""
+
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
@@ -6,7 +8,6 @@ from torch import Tensor, nn
 from marcir.checks import check_int
 from marcir.errors import ConfigError
 from marcir.losses.base import MultiLabelLoss
-from marcir.losses.contrast import MASKED
 from marcir.losses.inputs import Comparison, unit_length
 
 
@@ -46,12 +47,13 @@ class PrototypeLoss(MultiLabelLoss):
         z_other = torch.cat([comparison.z_other, c])  # (A + L, D)
         y_other = torch.cat([comparison.y_other, labels])  # (A + L, L)
         if not as_anchors:
-            return Comparison(z, y, z_other, y_other, comparison.own)
+            return replace(comparison, z_other=z_other, y_other=y_other)
         place = len(comparison.z_other) + torch.arange(len(c), device=z.device)
         rank, processes = comparison.process
         if processes == 1 and z is comparison.z_other and y is comparison.y_other:
             # A batch compared with itself shares its tensors, which is faster for losses over pairs.
-            return Comparison(z_other, y_other, z_other, y_other, torch.cat([comparison.own, place]))
+            own = torch.cat([comparison.own, place])
+            return Comparison(z_other, y_other, z_other, y_other, own, unknowns=comparison.unknowns)
         counted = slice(rank, None, processes)
         return Comparison(
             z=torch.cat([z, c[counted]]),
@@ -59,14 +61,15 @@ class PrototypeLoss(MultiLabelLoss):
             z_other=z_other,
             y_other=y_other,
             own=torch.cat([comparison.own, place[counted]]),
+            unknowns=comparison.unknowns,
         )
 
+    def prototype_logits(self, comparison: Comparison, c: Tensor, tau: float) -> Tensor:
+        """z_i . c_l / tau, masked where label l is unknown for i (Reading R24). (B, L)"""
+        logits = comparison.z @ c.T / tau
+        return masked(logits, comparison.y < 0, tau) if comparison.unknowns else logits
 
-def own_rows(own: Tensor, num_others: int) -> Tensor:
-    """Where the comparison is the anchor itself. (B,) -> (B, A)"""
-    return torch.arange(num_others, device=own.device) == own[:, None]
 
-
-def similarities_of_others(z: Tensor, z_other: Tensor, is_own: Tensor, tau: float) -> Tensor:
-    """s_ia / tau, with the anchor's own row masked. (B, A)"""
-    return (z @ z_other.T / tau).masked_fill(is_own, MASKED)
+def masked(logits: Tensor, none: Tensor, tau: float) -> Tensor:
+    """Logits s / tau; those of no comparison so low that exp() of them is lost in any sum. (B, A)"""
+    return torch.where(none, -1 / tau - 60, logits)  # exp() of less is slow on a CPU

@@ -16,7 +16,7 @@ class SimDisLoss(PairLoss):
     """Sim-Dis: SupCon ANY with a factor for similarity and dissimilarity of the label sets.
 
     L = mean over valid anchors of 1/|P(i)| sum_{p in P(i)} -g_ip log p_ip
-    g_ip = |y_i n y_p| / |y_i| * 1 / (1 + |y_p \\ y_i|)
+    g_ip = |y_i n y_p| / |y_i| * 1 / (1 + |y_p \\ y_i|), of what both know
 
     Args:
         tau: Temperature.
@@ -48,6 +48,6 @@ class SimDisLoss(PairLoss):
 
 
 def similarity_dissimilarity(sets: LabelSets) -> Tensor:
-    """g_ip = |y_i n y_p| / |y_i| * 1 / (1 + |y_p \\ y_i|). (U, V)"""
+    """g_ip = |y_i n y_p| / |y_i| * 1 / (1 + |y_p \\ y_i|), of what both know. (U, V)"""
     r = sets.shared
-    return r / sets.n.clamp_min(1)[:, None] / (1 + sets.n_other - r)
+    return r / sets.n_known.clamp_min(1) / (1 + sets.n_other_known - r)

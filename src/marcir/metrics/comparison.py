@@ -72,6 +72,11 @@ def compare_scores(
     order = _matched(first.ids, second.ids)
     if first.gallery != second.gallery:
         raise DataError(f"their galleries differ: {first.gallery:,} and {second.gallery:,} images.")
+    if first.pairs_left_out != second.pairs_left_out:
+        raise DataError(
+            f"they leave out {first.pairs_left_out:,} and {second.pairs_left_out:,} pairs: other labels are "
+            "unknown. Score both with the same labels."
+        )
     members = _numbered(range(len(order)) if groups is None else groups)
     return [
         _column(name, first.per_query[name], second.per_query[name][order], members, seed) for name in first

@@ -60,24 +60,29 @@ class CurveSums:
 
     def __call__(self, ranking: RankedRelevance) -> None:
         """Add a block; queries without labels are skipped."""
-        rows, order = ranking.block.rows, ranking.block.order  # without the query itself
-        labelled = ranking.truth.y[rows].any(1)
+        rows, order = ranking.block.rows, ranking.order  # without the query itself
+        labelled = ranking.truth.y[rows].any(1) & (ranking.ranked > 0)
         tenths = ranking.tenths.gather(1, order)[labelled]  # (Q, N)
         best = ranking.truth.best_overlap(rows)[labelled]
         self._queries += len(best)
         # 1e-9: a quotient that equals a tenth must not be rounded down below it.
         best_tenths = (10 * best + 1e-9).long()
+        ranked = ranking.ranked[labelled]
         for line, of in enumerate((tenths[:, :HITS], best_tenths[:, :HITS], tenths)):
-            self._hits[line] += _reached(of)
+            self._hits[line] += _reached(of, ranked)
         mean = (ranking.r / ranking.union.clamp_min(1)).gather(1, order)[labelled].double().mean(1)
+        mean = mean * _of_ranked(order, ranked)
         for line, overlap in enumerate((ranking.overlap[labelled], best, mean[:, None].expand_as(best))):
             self._overlaps[line] += overlap.sum(0)
         self._add_pairs(ranking)
 
     def _add_pairs(self, ranking: RankedRelevance) -> None:
-        order = ranking.block.order
+        order = ranking.order
         bins = ranking.bins.gather(1, order).flatten().long()
         cosine = ranking.block.similarity.gather(1, order).flatten()
+        if ranking.left_out is not None:
+            ranked = ~ranking.left_out.gather(1, order).flatten()
+            bins, cosine = bins[ranked], cosine[ranked]
         for moment, weights in enumerate((None, cosine, cosine**2)):
             self._moments[moment] += torch.bincount(bins, weights, len(EDGES))
 
@@ -94,7 +99,13 @@ class CurveSums:
         return Curves(*hits, *overlaps, *similarity)  # type: ignore[call-arg]  # three lines of each
 
 
-def _reached(tenths: Tensor) -> Tensor:
+def _of_ranked(hits: Tensor, ranked: Tensor) -> Tensor:
+    """Factor from a mean over all hits to one over the ranked: those left out come last and are 0. (Q,)"""
+    return hits.shape[1] / ranked.clamp_max(hits.shape[1]).double()
+
+
+def _reached(tenths: Tensor, ranked: Tensor) -> Tensor:
     """Sum over queries of the share of hits that reach each threshold. (10,)"""
-    share = [(tenths >= threshold).double().mean(1).sum() for threshold in TENTHS]
+    factor = _of_ranked(tenths, ranked)
+    share = [((tenths >= threshold).double().mean(1) * factor).sum() for threshold in TENTHS]
     return torch.stack(share) if tenths.shape[1] else torch.zeros(len(TENTHS), dtype=torch.float64)

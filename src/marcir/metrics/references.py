@@ -7,8 +7,6 @@ import torch
 from torch import Tensor
 
 from marcir.checks import check_seed
-from marcir.labels.overlap import jaccard, shared_labels
-from marcir.labels.sets import distinct_sets
 from marcir.metrics.ranking import Similarities, ranked_blocks
 from marcir.metrics.relevance import GroundTruth
 from marcir.metrics.retrieval_metrics import METRICS, MetricValues, observe
@@ -43,20 +41,23 @@ def chance_scores(
     queries = torch.arange(total)
     if total > MANY_QUERIES:
         queries = torch.randperm(total, generator=generator)[:SAMPLED].sort().values
-    sampled = GroundTruth(truth.y[queries], truth.y_gallery, truth.leave_one_out, truth.variants)
+    sampled = truth.of_queries(queries)
 
     def at_random(rows: slice) -> Tensor:
         return torch.rand(rows.stop - rows.start, images, generator=generator, dtype=torch.float64)
 
     rankings = track(range(RANKINGS), RANKINGS, "chance")
-    runs = [_per_query(sampled, at_random, queries, list(METRICS)) for _ in rankings]
-    values = {name: np.array([run[name] for run in runs]) for name in METRICS}  # (rankings, queries)
+    runs = [_values(sampled, at_random, queries, list(METRICS)) for _ in rankings]
+    values = {
+        name: np.array([run.per_query[name] for run in runs]) for name in METRICS
+    }  # (rankings, queries)
     return Scores(
         {name: np.mean(each, axis=0) for name, each in values.items()},
         tuple(map(str, queries.tolist())),
         truth.gallery,
         variants=truth.variants.non_default(),
         standard_error={name: _standard_error(each, total) for name, each in values.items()},
+        pairs_left_out=int(runs[0].pairs_left_out.sum()),
     )
 
 
@@ -74,32 +75,37 @@ def oracle_scores(
     1.0
     """
     truth = GroundTruth.from_labels(labels, gallery_labels, Variants.from_mapping(variants))
-    sets = distinct_sets(truth.y)  # queries with equal label sets have equal values
-    y_gallery = truth.y_gallery
-    distinct = GroundTruth(truth.y[sets.first], y_gallery, truth.leave_one_out, truth.variants)
+    sets = truth.distinct_queries  # queries with equal label sets have equal values
+    distinct = truth.of_queries(sets.first)
 
     def by_overlap(rows: slice) -> Tensor:
-        return jaccard(distinct.y[rows].double(), y_gallery)
+        r, union = distinct.overlap(rows)
+        return r.double() / union.clamp_min(1)
 
     def by_shared(rows: slice) -> Tensor:
-        return shared_labels(distinct.y[rows].double(), y_gallery) / max(y_gallery.shape[1], 1)
+        return distinct.overlap(rows)[0].double() / max(truth.y.shape[1], 1)
 
     by_j = [name for name in METRICS if name != GRADED_BY_SHARED]
-    found = _per_query(distinct, by_overlap, sets.first, by_j)
-    found |= _per_query(distinct, by_shared, sets.first, [GRADED_BY_SHARED])
-    per_query = {name: found[name][sets.index.numpy()] for name in METRICS}
-    ids = tuple(map(str, range(len(truth.y))))
-    return Scores(per_query, ids, truth.gallery, variants=truth.variants.non_default())
+    found = _values(distinct, by_overlap, sets.first, by_j)
+    found.per_query |= _values(distinct, by_shared, sets.first, [GRADED_BY_SHARED]).per_query
+    index = sets.index.numpy()
+    return Scores(
+        {name: found.per_query[name][index] for name in METRICS},
+        tuple(map(str, range(len(truth.y)))),
+        truth.gallery,
+        variants=truth.variants.non_default(),
+        pairs_left_out=int(found.pairs_left_out[index].sum()),
+    )
 
 
-def _per_query(
+def _values(
     truth: GroundTruth, similarities: Similarities, positions: Tensor, names: list[str]
-) -> dict[str, np.ndarray]:
+) -> MetricValues:
     """Values of some metrics; `positions` are those of the queries in a gallery that holds them. (Q,) each"""
     values = MetricValues({name: METRICS[name] for name in names}, len(truth.y))
     left_out = positions if truth.leave_one_out else None
     observe(truth, ranked_blocks(similarities, len(truth.y), len(truth.y_gallery), left_out), [values])
-    return values.per_query
+    return values
 
 
 def _standard_error(values: np.ndarray, queries: int) -> float:

@@ -18,7 +18,7 @@ from marcir.metrics.functional import (
     weighted_average_precision,
 )
 from marcir.metrics.ranking import RankedBlock
-from marcir.metrics.relevance import ANY, EASY, HARD, MEDIUM, GroundTruth, RankedRelevance
+from marcir.metrics.relevance import ANY, EASY, HARD, MEDIUM, GroundTruth, RankedRelevance, moved_to_the_end
 
 SHARED_LABEL_CUTOFF = 5000
 Metric = Callable[[RankedRelevance], Tensor]
@@ -55,7 +55,10 @@ def overlap_precision(ranking: RankedRelevance) -> Tensor:
     if ranking.truth.variants.wap == "any":
         return _zero_if_none_found(ranking.has_relevant, weighted_average_precision(ranking.overlap))
     relevant = ranking.level >= EASY
-    value = weighted_average_precision(ranking.overlap, relevant[:, : ranking.truth.cutoff])
+    K = ranking.truth.cutoff
+    value = weighted_average_precision(ranking.overlap, relevant[:, :K])
+    if ranking.left_out is not None:
+        value = value * K / ranking.ranked.clamp(1, K)  # a query may rank fewer than K
     return _zero_if_none_found(relevant.any(1), value)
 
 
@@ -88,15 +91,18 @@ class MetricValues:
     def __init__(self, metrics: Mapping[str, Metric], queries: int) -> None:
         self.metrics = metrics
         self.per_query = {name: np.full(queries, np.nan) for name in metrics}
+        self.pairs_left_out = np.zeros(queries, np.int64)
 
     def __call__(self, ranking: RankedRelevance) -> None:
         """Add a block."""
         for name, metric in self.metrics.items():
             self.per_query[name][ranking.block.rows] = metric(ranking).numpy()
+        if ranking.left_out is not None:
+            self.pairs_left_out[ranking.block.rows] = ranking.left_out.sum(1).numpy()
 
 
 class LabelPrecision:
-    """Sums the AP of every label over the queries that carry it."""
+    """Sums the AP of every label over the queries that carry it, without images whose label is unknown."""
 
     def __init__(self, num_labels: int) -> None:
         self._sums = torch.zeros(num_labels, dtype=torch.float64)
@@ -104,10 +110,15 @@ class LabelPrecision:
 
     def __call__(self, ranking: RankedRelevance) -> None:
         """Add a block."""
-        y, order = ranking.truth.y[ranking.block.rows], ranking.block.order
+        truth, order = ranking.truth, ranking.block.order
+        y = truth.y[ranking.block.rows]
         for label in y.any(0).nonzero()[:, 0].tolist():
             rows = y[:, label].nonzero()[:, 0]
-            relevant = ranking.truth.y_gallery[:, label][order[rows]]  # (Q', N)
+            label_order = order[rows]  # (Q', N)
+            if truth.known_gallery is not None:
+                unknown = ~truth.known_gallery[:, label]  # (N,)
+                label_order = moved_to_the_end(label_order, unknown.expand(len(rows), -1))
+            relevant = truth.y_gallery[:, label][label_order]  # (Q', N)
             values = average_precision(relevant)
             self._sums[label] += values.nansum()
             self._queries[label] += (~values.isnan()).sum()

@@ -35,7 +35,7 @@ def retrieval_scores(
 
     Args:
         embeddings: One vector per query, of any length. (Q, D)
-        labels: Their multi-hot labels. (Q, L)
+        labels: Their labels: 0 absent, 1 present, -1 unknown. (Q, L)
         gallery_embeddings: Vectors of the gallery. By default the queries are the gallery, and each is left
             out of its own ranking. (N, D)
         gallery_labels: Labels of the gallery. (N, L)
@@ -73,7 +73,14 @@ def retrieval_scores(
     shown = track(blocks, -(-len(z) // max(1, pairs // len(g))), "ranking")
     observe(truth, shown, [values, *([by_label] if per_label else []), *observers])
     label_scores = LabelScores(label_names, by_label.means(), counts) if per_label else None
-    return Scores(values.per_query, ids, truth.gallery, label_scores, truth.variants.non_default())
+    return Scores(
+        values.per_query,
+        ids,
+        truth.gallery,
+        label_scores,
+        truth.variants.non_default(),
+        pairs_left_out=int(values.pairs_left_out.sum()),
+    )
 
 
 def _check_rows(what: str, vectors: int, labels: int) -> None:

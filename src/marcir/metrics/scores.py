@@ -43,6 +43,8 @@ class Scores(Mapping[str, float]):
         label_scores: AP of every label.
         variants: Variants other than the default.
         standard_error: Standard error of each mean, where it was estimated from a sample.
+        pairs_left_out: Pairs of query and image that share no known label but may share one, and so were not
+            ranked; 0 where all labels are known.
     """
 
     per_query: dict[str, np.ndarray]
@@ -51,6 +53,7 @@ class Scores(Mapping[str, float]):
     label_scores: LabelScores | None = None
     variants: dict[str, str] = field(default_factory=dict)
     standard_error: dict[str, float] | None = None
+    pairs_left_out: int = 0
 
     def __getitem__(self, column: str) -> float:
         return _mean(self.per_query[column])
@@ -68,6 +71,11 @@ class Scores(Mapping[str, float]):
     def left_out(self) -> dict[str, int]:
         """Number of queries that each column excludes, because no image of the gallery is relevant."""
         return {name: int(np.isnan(values).sum()) for name, values in self.per_query.items()}
+
+    @property
+    def share_of_pairs_left_out(self) -> float:
+        """`pairs_left_out` divided by all pairs of query and image, 0..1."""
+        return self.pairs_left_out / (len(self.ids) * self.gallery)
 
     @property
     def per_label(self) -> np.ndarray:
@@ -89,6 +97,8 @@ class Scores(Mapping[str, float]):
         }
         if self.standard_error is not None:
             content["standard_error"] = {name: _or_null(v) for name, v in self.standard_error.items()}
+        if self.pairs_left_out:
+            content["pairs_left_out"] = self.pairs_left_out
         if (own := self.label_scores) is not None:
             content["tail"] = _or_null(self.tail)
             content["labels"] = [
@@ -121,6 +131,7 @@ class Scores(Mapping[str, float]):
                 None if labels is None else _label_scores(labels),
                 dict(content["variants"]),
                 None if errors is None else {name: _or_nan(value) for name, value in errors.items()},
+                int(content.get("pairs_left_out", 0)),
             )
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise DataError(f"{where}: not what `marcir evaluate --json` writes ({error!r}).") from error

@@ -451,6 +451,12 @@ def seconds(batches: LabelAwareBatches, attempts: int) -> float:
 # Bad input.
 
 
+def test_only_labels_known_to_be_present_are_served() -> None:
+    labels = torch.tensor([[1, 0]] * 4 + [[-1, 1]] * 28)
+    for batch in LabelAwareBatches(labels, 16, seed=0):
+        assert (labels[batch][:, 0] == 1).sum() == 2
+
+
 @pytest.mark.parametrize(
     ("labels", "text"),
     [
@@ -458,15 +464,15 @@ def seconds(batches: LabelAwareBatches, attempts: int) -> float:
         ([[[0, 1]]], "labels: expected multi-hot labels (N, L), found (1, 1, 2). Give one row per image."),
         (
             [[0, 1], [1, 2]],
-            "labels: labels must be 0 or 1, found 2 in row 1, column 1.",
+            "labels: labels must be 0, 1 or -1 (unknown), found 2 in row 1, column 1.",
         ),
         (
             [[0.5, 1.0]],
-            "labels: labels must be 0 or 1, found 0.5 in row 0, column 0.",
+            "labels: labels must be 0, 1 or -1 (unknown), found 0.5 in row 0, column 0.",
         ),
         (
             [[0.0, float("nan")]],
-            "labels: labels must be 0 or 1, found nan in row 0, column 1.",
+            "labels: labels must be 0, 1 or -1 (unknown), found nan in row 0, column 1.",
         ),
     ],
 )
