@@ -17,6 +17,7 @@ from marcir.data.samplers import LabelAwareBatches, ShuffledBatches
 from marcir.errors import ConfigError, TrainingError
 from marcir.losses import DistributedLoss, LossDiagnosis, MultiLabelLoss, diagnose
 from marcir.metrics.retrieval_scores import retrieval_scores
+from marcir.model.device import to_device
 from marcir.model.encoder import Encoder
 from marcir.training.checkpoint import Checkpoints, Progress
 from marcir.training.inputs import Examples
@@ -171,10 +172,10 @@ class Trainer:
         self._finish_epoch(rate, speed, diagnosis)
 
     def _load(self, item: tuple[int, list[int]]) -> tuple[int, list[int], Tensor]:
-        """Read a batch: the step, the positions of its images in the archive, and their inputs."""
+        """Read a batch and copy it to the device; runs in a thread while the last step computes."""
         step, batch = item
         positions = [self.positions[k] for k in batch]
-        return step, positions, self.examples.load(positions)
+        return step, positions, to_device(self.examples.load(positions), self.fabric.device)
 
     def _step(
         self, positions: list[int], loaded: Tensor, diagnosed: bool

@@ -166,7 +166,7 @@ def _trainer(config: Config, fabric: "Fabric", task: Task, folder: RunFolder, re
     if config.encoder.frozen:
         examples = FrozenFeatures(task, encoder, config)
     else:
-        examples = AugmentedImages(task, config.train.seed, fabric.device)
+        examples = AugmentedImages(task, config.train.seed)
         if fabric.device.type == "cuda" and fabric.world_size > 1:
             encoder = torch.nn.SyncBatchNorm.convert_sync_batchnorm(encoder)
     torch.manual_seed(config.train.seed)  # again, so that dropout is the same for every loss
