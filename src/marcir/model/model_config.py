@@ -2,7 +2,7 @@
 
 import json
 from dataclasses import asdict
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from safetensors.torch import save
 from torch import nn
@@ -36,6 +36,7 @@ class ModelConfig:
         dataset: Name of the training dataset.
         label_checksum: Checksum of the label table that was split.
         split_checksum: Checksum of the split.
+        version: Version of the file format.
     """
 
     marcir: str
@@ -55,6 +56,7 @@ class ModelConfig:
     dataset: str
     label_checksum: str
     split_checksum: str
+    version: Literal[1] = 1
 
     def __post_init__(self) -> None:
         check_choice("dtype", self.dtype, ("uint8", "uint16", "int16", "float32"))
