@@ -19,7 +19,7 @@ from marcir.data.dataset import ArchiveDataset
 from marcir.data.prefetch import in_batches, read_batches
 from marcir.data.resize import eval_inputs
 from marcir.files import atomic_write, cache_folder
-from marcir.model.device import PrecisionContext, in_slices, inference_precision, run_batches
+from marcir.model.device import SLICE_PIXELS, PrecisionContext, in_slices, inference_precision, run_batches
 from marcir.model.encoder import Encoder
 from marcir.progress import track
 from marcir.training.build import fit_batch_norm
@@ -175,7 +175,7 @@ class FrozenFeatures:
         """Compute the features that an interrupted run has not saved, and write all of them."""
         encoder.backbone.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # 1.5 times as fast
         # Other batches, statistics or versions of torch may round differently.
-        key = f"{path.stem} {BATCH} {torch.__version__}"
+        key = f"{path.stem} {BATCH} {SLICE_PIXELS} {torch.__version__}"
         statistics = self._adapt_batch_norm(
             Parts(_parts_folder(path), f"{path.stem}-statistics", key), encoder
         )

@@ -152,7 +152,6 @@ class Trainer:
         # Skip the steps that were finished before an interruption.
         steps = islice(enumerate(self.sampler), progress.step, None)
         with self.reporter.steps(progress, len(self.sampler)) as update:
-            # Ahead on a CPU, too: packed images are only copied.
             for ((step, batch, loaded),) in read_batches(steps, self._load, size=1, ahead=1):
                 last = step == len(self.sampler) - 1
                 value, diagnosis = self._step(batch, loaded, diagnosed=last)
