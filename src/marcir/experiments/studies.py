@@ -190,6 +190,6 @@ STUDIES: dict[str, Study] = {
         "Prototype MARC, one option at a time", lambda: _one_at_a_time("marc-proto", PROTOTYPE)
     ),
     UNKNOWN_LABELS: Study(
-        "labels of the training images that are unknown, by the plan's `labels`", tuple, from_plan=True
+        "unknown labels of training images: left open, or taken for absent", tuple, from_plan=True
     ),
 }
