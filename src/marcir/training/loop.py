@@ -111,7 +111,7 @@ class Trainer:
                 f"images each. Use {2 * fabric.world_size} or more."
             )
         self.positions = self.task.positions("train")
-        y, rank = self.task.archive.labels[self.positions], fabric.global_rank
+        y, rank = self.task.training_labels[self.positions], fabric.global_rank
         shared: dict[str, Any] = {"seed": settings.seed, "rank": rank, "processes": fabric.world_size}
         self.sampler = (
             LabelAwareBatches(y, settings.batch_size, **shared)
@@ -181,7 +181,7 @@ class Trainer:
     ) -> tuple[float, LossDiagnosis | None]:
         """Do one optimiser step; return the loss and, if asked for, its diagnosis on the batch."""
         views, epoch = self.config.train.views, self.progress.epoch
-        y = self.task.archive.labels[positions].to(self.fabric.device)
+        y = self.task.training_labels[positions].to(self.fabric.device)
         z = self.network(
             torch.cat([self.examples.inputs(loaded, positions, epoch, view) for view in range(views)])
         )
