@@ -54,8 +54,32 @@ class LabelVocabulary(Sequence[str]):
         except KeyError:
             raise LabelError(f"unknown label '{name}'. {did_you_mean(name, self.names)}") from None
 
-    def encode(self, rows: Iterable[Iterable[str]]) -> Tensor:
-        """Multi-hot labels of several images, bool. (B, L)"""
+    def encode(self, rows: Iterable[Iterable[str]], unknown: Iterable[Iterable[str]] | None = None) -> Tensor:
+        """Multi-hot labels of several images. (B, L)
+
+        Args:
+            rows: Names of the labels present, for each image.
+            unknown: Names of the unknown labels, for each image.
+
+        Returns:
+            bool; where a label is unknown, int8 with -1 for unknown.
+
+        >>> LabelVocabulary(["road", "tree"]).encode([["road"], []], unknown=[["tree"], []])
+        tensor([[ 1, -1],
+                [ 0,  0]], dtype=torch.int8)
+        """
+        y = self._multi_hot(rows)
+        if unknown is None:
+            return y
+        hidden = self._multi_hot(unknown)
+        if len(hidden) != len(y):
+            raise LabelError(f"unknown labels of {len(hidden)} images, but labels of {len(y)}.")
+        if (both := (y & hidden).nonzero()).numel():
+            image, label = both[0].tolist()
+            raise LabelError(f"image {image}: label '{self.names[label]}' is present and unknown. Keep one.")
+        return y.to(torch.int8) - hidden.to(torch.int8) if hidden.any() else y
+
+    def _multi_hot(self, rows: Iterable[Iterable[str]]) -> Tensor:
         columns = []
         for row in rows:
             if isinstance(row, str):
@@ -67,7 +91,7 @@ class LabelVocabulary(Sequence[str]):
         return y
 
     def decode(self, y: Tensor) -> list[list[str]]:
-        """The label names of each multi-hot row, in the vocabulary's order."""
+        """Names of the labels present in each multi-hot row, in the vocabulary's order."""
         y = torch.as_tensor(y)
         if y.ndim != 2 or y.shape[1] != len(self):
             raise LabelError(
