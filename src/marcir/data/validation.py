@@ -128,8 +128,8 @@ def suspicious_label_names(names: Sequence[str]) -> list[str]:
 def silence_warning(labels: Tensor) -> str | None:
     """A warning where so many images have no label that labels which are not listed may be unknown.
 
-    In a complete table images without any label are rare. Where people list only what they saw, they are
-    not: of the 2,100 images of `ucm` none has no label; once 60 % of its labels are dropped, 23 % have none.
+    In a complete table images without any label are rare; where people list only what they saw, they are not
+    (docs/measurements.md has the numbers behind the limit).
 
     Args:
         labels: Labels of all images. (N, L)
