@@ -123,12 +123,16 @@ def _rows(
 ) -> list[LabelRow]:
     """The rows, with the states of labels that a row does not name."""
     rows = []
-    stored: dict[tuple[str, ...], tuple[str, ...]] = {}  # equal tuples once: they may be long
+    # The tuples of equal rows are made once: those of unknown labels may be long.
+    made: dict[tuple[tuple[str, State], ...], tuple[tuple[str, ...], tuple[str, ...]]] = {}
     for image, states, line in read:
-        present = tuple(name for name, state in states.items() if state == "present")
-        listed = states if unlisted == "absent" else {name: states.get(name, unlisted) for name in names}
-        unknown = tuple(name for name, state in listed.items() if state == "unknown")
-        rows.append(LabelRow(image, present, line, stored.setdefault(unknown, unknown)))
+        key = tuple(states.items())
+        if key not in made:
+            present = tuple(name for name, state in key if state == "present")
+            listed = states if unlisted == "absent" else {name: states.get(name, unlisted) for name in names}
+            made[key] = present, tuple(name for name, state in listed.items() if state == "unknown")
+        present, unknown = made[key]
+        rows.append(LabelRow(image, present, line, unknown))
     return rows
 
 
@@ -297,16 +301,21 @@ def _matrix_cells(where: str, names: list[str], cells: list[str]) -> dict[str, S
     states = {}
     for position, name in enumerate(names, 1):
         cell = cells[position].strip()
-        if _IMAGE_NAME.search(cell):
-            raise DataError(
-                f"{where}: found the image '{cell}' in column {position + 1}, '{name}'. Images must be in "
-                "the first column: remove the columns before it."
-            )
         if cell not in _CELLS:
-            listed = ", or name the column `labels` to list names." if len(names) == 1 else "."
-            raise DataError(f"{where}: label '{name}' is {cell!r}. Use 0, 1 or ? (unknown){listed}")
+            raise DataError(_cell_error(where, names, position, cell))
         states[name] = _CELLS[cell]
     return states
+
+
+def _cell_error(where: str, names: list[str], position: int, cell: str) -> str:
+    name = names[position - 1]
+    if _IMAGE_NAME.search(cell):
+        return (
+            f"{where}: found the image '{cell}' in column {position + 1}, '{name}'. Images must be in "
+            "the first column: remove the columns before it."
+        )
+    listed = ", or name the column `labels` to list names." if len(names) == 1 else "."
+    return f"{where}: label '{name}' is {cell!r}. Use 0, 1 or ? (unknown){listed}"
 
 
 def _check_images(path: Path, rows: list[LabelRow]) -> None:

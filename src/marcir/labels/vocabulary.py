@@ -80,14 +80,19 @@ class LabelVocabulary(Sequence[str]):
         return y.to(torch.int8) - hidden.to(torch.int8) if hidden.any() else y
 
     def _multi_hot(self, rows: Iterable[Iterable[str]]) -> Tensor:
-        columns = []
+        columns: list[int] = []
+        sizes: list[int] = []
         for row in rows:
             if isinstance(row, str):
                 raise LabelError(f"expected a list of label names for each image, found the text {row!r}.")
-            columns.append([self.index_of(name) for name in row])
-        y = torch.zeros(len(columns), len(self), dtype=torch.bool, device="cpu")
-        for i, labels in enumerate(columns):
-            y[i, labels] = True
+            found = [self.index_of(name) for name in row]
+            columns += found
+            sizes.append(len(found))
+        y = torch.zeros(len(sizes), len(self), dtype=torch.bool, device="cpu")
+        images = torch.arange(len(sizes), device="cpu").repeat_interleave(
+            torch.tensor(sizes, dtype=torch.long, device="cpu")
+        )
+        y[images, torch.tensor(columns, dtype=torch.long, device="cpu")] = True
         return y
 
     def decode(self, y: Tensor) -> list[list[str]]:
