@@ -32,6 +32,9 @@ class DataConfig:
     )
     root: str | None = _setting(None, "the archive's folder (optional for scenes)")
     labels: str | None = _setting(None, "a label table outside the archive's folder")
+    unlisted: Literal["absent", "unknown"] | None = _setting(
+        None, "what labels are that the table does not list; what it says itself by default, else absent"
+    )
     split: str | None = _setting(None, "a file of `marcir data split`; drawn from train.seed by default")
     method: Literal["random", "stratified"] = _setting("random", "how a split is drawn")
     size: int | None = _setting(None, "image size of the network; 224, and 64 for scenes", ge=8, le=MAX_SIZE)

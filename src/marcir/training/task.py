@@ -7,6 +7,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from marcir.catalog import loss_class
 from marcir.config import Config, DataConfig, LabelsConfig, suggest_batch_size
 from marcir.data.archive import Archive, open_archive
 from marcir.data.dataset import ArchiveDataset, open_images
@@ -59,7 +60,7 @@ def image_size(data: DataConfig) -> int:
 
 def open_training_archive(data: DataConfig) -> tuple[Archive, Mapping[str, str]]:
     """Open an archive as training does; also return what is wrong with skipped images, by id."""
-    archive = open_archive(data.name, data.root, data.labels)
+    archive = open_archive(data.name, data.root, data.labels, data.unlisted)
     if data.on_broken != "skip":
         return archive, {}
     source = open_images(archive, packed_size(image_size(data)), "skip", data.cache == "packed")
@@ -70,12 +71,14 @@ def open_task(config: Config, saved_split: Path | None = None) -> Task:
     """Read the archive and split it, or read the split that a run has saved.
 
     Raises:
-        ConfigError: If there are fewer training images than a batch needs.
+        ConfigError: If there are fewer training images than a batch needs, or for unknown labels with a loss
+            that does not take them.
         LabelError: For labels from which nothing can be learned.
     """
     data = config.data
     size = image_size(data)
-    archive = open_archive(data.name, data.root, data.labels)
+    archive = open_archive(data.name, data.root, data.labels, data.unlisted)
+    _check_loss(config, archive)
     source = open_images(archive, packed_size(size), data.on_broken, data.cache == "packed")
     archive = source.archive
     path = saved_split if saved_split is not None and saved_split.exists() else data.split
@@ -86,7 +89,7 @@ def open_task(config: Config, saved_split: Path | None = None) -> Task:
     train = split.positions(archive, "train")
     training_labels = _training_labels(archive, train, config.labels)
     y = training_labels[train]
-    _check_labels(archive, y == 1)
+    _check_labels(archive, y)
     if config.train.batch_size > len(y):
         raise ConfigError(
             f"train.batch_size = {config.train.batch_size}: there are only {len(y)} training images. "
@@ -124,7 +127,18 @@ def band_statistics(task: Task) -> tuple[tuple[float, ...], tuple[float, ...]]:
     return tuple(mean.tolist()), tuple(spread.clamp_min(1e-6).tolist())
 
 
+def _check_loss(config: Config, archive: Archive) -> None:
+    """Refuse a loss that does not take the archive's unknown labels, before images are read."""
+    unknown = config.labels.unknown == "aware" and (archive.has_unknown or config.labels.hide > 0)
+    if unknown and not loss_class(config.loss.name).takes_unknown:
+        raise ConfigError(
+            f"loss.name = {config.loss.name}: it needs complete labels, and some of {archive.root} are "
+            "unknown. Use another loss, such as marc-proto, or take them for absent (labels.unknown absent)."
+        )
+
+
 def _check_labels(archive: Archive, y: Tensor) -> None:
+    y = y > 0
     used = int(y.any(0).sum())
     if used < 2:
         raise LabelError(
