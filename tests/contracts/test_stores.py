@@ -405,9 +405,9 @@ def test_one_image_is_looked_up_with_vector_and_labels(make: Factory) -> None:
     rows = [row(name, vector, "ship", name) for name, vector in vectors.items()]
     store = make([row("other", unit(0, 1, 0, 0)), *rows])
     for name in NASTY:
-        vector, labels = store.look_up(name)
-        assert np.array_equal(vector, vectors[name])
-        assert labels == ("ship", name)
+        found = store.look_up(name)
+        assert np.array_equal(found.vector, vectors[name])
+        assert (found.id, found.labels, found.unknown) == (name, ("ship", name), ())
         for absent in ("", "0", "zzz", name + "x"):
             with pytest.raises(MissingImageError):
                 store.look_up(absent)

@@ -20,6 +20,7 @@ def hit(name: str, **metadata: Any) -> Hit:
         name,
         0.5,
         ("tree", "grass"),
+        ("car", "ship"),
         (),
         None,
         64,
@@ -93,7 +94,8 @@ def test_every_format_has_the_same_values() -> None:
     one = hit("a", sensor="S2")
     (row,), (found,), json_ = rows(one), properties(one), one.as_json()
     assert (row["id"], row["date"], row["labels"]) == ("a", "2024-05-31", "tree;grass")
-    for name in ("id", "similarity", "labels", "date"):
+    assert row["unknown"] == "car;ship"
+    for name in ("id", "similarity", "labels", "unknown", "date"):
         assert found[name] == json_[name]
     assert json.loads(json.dumps(json_))["bbox"] == [1, 2, 3, 4]
 
