@@ -11,7 +11,7 @@ from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from marcir.data.prefetch import in_batches
 from marcir.errors import MissingImageError, StoreError, UnusableStoreError, needs
@@ -116,7 +116,8 @@ class LanceStore(Store):
                 columns = pa.schema([("name", pa.string()), ("content", pa.large_binary())])
                 db.create_table("model", pa.table(content, schema=columns))
             if "about" not in names or found.root != about.root:
-                _write_about(db, replace(found, root=about.root))
+                mode = "overwrite" if "about" in names else "create"
+                _write_about(db, replace(found, root=about.root), mode)
             if "images" not in names:
                 db.create_table("images", schema=schema(about.dim))
         return cls(uri)
@@ -197,7 +198,7 @@ class LanceStore(Store):
         """
         if self.about.version == 1:
             self.about = replace(self.about, version=2)
-            _write_about(self._db, self.about)
+            _write_about(self._db, self.about, "overwrite")
         self._table.add_columns(UNKNOWN_FIELD)
 
     def _delete(self, ids: Sequence[str]) -> int:
@@ -308,8 +309,8 @@ class LanceStore(Store):
         return loaded
 
 
-def _write_about(db: Any, about: About) -> None:
-    db.create_table("about", pa.table({"about": [to_json(about)]}), mode="overwrite")
+def _write_about(db: Any, about: About, mode: Literal["create", "overwrite"]) -> None:
+    db.create_table("about", pa.table({"about": [to_json(about)]}), mode=mode)
 
 
 def _check_same(uri: str, found: About, about: About, root_moved: bool) -> None:
