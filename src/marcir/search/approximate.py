@@ -216,6 +216,8 @@ def condition_of(where: Filter | None, has_unknown: bool = False) -> str | None:
     "array_has_all(labels, ['ship', 'dock'])"
     >>> condition_of(Filter(without=("it's.png",)))
     "NOT id IN ('it''s.png')"
+    >>> condition_of(Filter(none=("ship",)), has_unknown=True)
+    "NOT array_has_any(labels, ['ship']) AND (unknown IS NULL OR NOT array_has_any(unknown, ['ship']))"
     """
     if where is None:
         return None
