@@ -197,7 +197,7 @@ def _message(name: str, details: Mapping[str, Any], kind: Any) -> str:
     if details["type"] == "literal_error":
         choices = re.findall(r"[^\s',]+", context["expected"].replace(" or ", " "))
         if name == "version":
-            return f"version {value}; this marcir reads version {choices[0]}."
+            return f"version {value}; this marcir reads version {' or '.join(choices)}."
         return f"{name} = {value}: unknown. {did_you_mean(str(details['input']), choices)}"
     if not name:
         return f"expected an object, found {value}."

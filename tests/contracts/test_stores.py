@@ -8,6 +8,7 @@ import math
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -360,6 +361,112 @@ def test_all_of_them_live_side_by_side(make: Factory) -> None:
     assert store.count() == 1
 
 
+# ---- Unknown labels ------------------------------------------------------------------------------
+
+
+def three_states() -> list[Row]:
+    """Every combination of two labels that are present (1), absent (0) or unknown (?); ids are the states."""
+    return [
+        Row(
+            ship + dock,
+            unit(1, place, 0, 0),
+            tuple(name for name, state in (("ship", ship), ("dock", dock)) if state == "1"),
+            unknown=tuple(name for name, state in (("ship", ship), ("dock", dock)) if state == "?"),
+        )
+        for place, (ship, dock) in enumerate(product("10?", repeat=2))
+    ]
+
+
+@pytest.fixture(scope="module", params=KINDS.values(), ids=KINDS)
+def nine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Store:
+    """The store of `three_states`, for tests that only ask."""
+    store: Store = request.param(three_states(), tmp_path_factory.mktemp("nine"))
+    return store
+
+
+@pytest.mark.parametrize(
+    ("where", "expected"),
+    [
+        (None, "11 10 1? 01 00 0? ?1 ?0 ??"),
+        (Filter(any=("ship",)), "11 10 1?"),
+        (Filter(any=("ship", "dock")), "11 10 1? 01 ?1"),
+        (Filter(all=("ship", "dock")), "11"),
+        (Filter(none=("ship",)), "01 00 0?"),
+        (Filter(none=("ship", "dock")), "00"),
+        (Filter(none=("ship",), none_unknown_ok=True), "01 00 0? ?1 ?0 ??"),
+        (Filter(none=("ship", "dock"), none_unknown_ok=True), "00 0? ?0 ??"),
+        (Filter(any=("ship",), none=("dock",)), "10"),
+        (Filter(all=("ship",), none=("dock",), none_unknown_ok=True), "10 1?"),
+        (Filter(any=("ship",), none_unknown_ok=True), "11 10 1?"),
+        (Filter(none=("ship",), without=("00",)), "01 0?"),
+    ],
+)
+def test_a_filter_tells_present_absent_and_unknown_apart(
+    nine: Store, where: Filter | None, expected: str
+) -> None:
+    assert ids(nine, where) == expected.split()
+    assert nine.count(where) == len(expected.split())
+    assert sorted(nine.sample(20, 0, where)) == sorted(expected.split())
+    found = expected.split()
+    assert nine.label_counts(where) == {
+        "dock": sum(states[1] == "1" for states in found),
+        "ship": sum(states[0] == "1" for states in found),
+    }
+    assert nine.unknown_counts(where) == {
+        "dock": sum(states[1] == "?" for states in found),
+        "ship": sum(states[0] == "?" for states in found),
+    }
+
+
+def test_unknown_labels_come_back_and_are_never_among_the_labels(nine: Store) -> None:
+    for read in (nine.get, nine.describe, lambda asked: [nine.look_up(image) for image in asked]):
+        (one, none) = read(["?1", "00"])
+        assert (one.labels, one.unknown, none.labels, none.unknown) == (("dock",), ("ship",), (), ())
+    assert {hit.id: hit.labels for hit in nine.search(unit(1, 0, 0, 0), 9)[0]}["??"] == ()
+
+
+def test_the_centroid_is_that_of_images_that_are_known_to_have_the_labels(nine: Store) -> None:
+    (row,) = nine.get(["11"])
+    assert np.allclose(nine.centroid(["ship", "dock"]), row.vector)
+
+
+def test_a_label_that_is_nowhere_known_can_be_filtered_by(make: Factory) -> None:
+    store = make([row("a", None, "ship"), replace(row("b"), unknown=("it's",))])
+    assert store.label_counts() == {"it's": 0, "ship": 1}
+    assert store.unknown_counts() == {"it's": 1, "ship": 0}
+    assert ids(store, Filter(any=("it's",))) == []
+    assert ids(store, Filter(none=("it's",))) == ["a"]
+    assert ids(store, Filter(none=("it's",), none_unknown_ok=True)) == ["a", "b"]
+    with pytest.raises(StoreError, match="no image of the store carries all of: it's"):
+        store.centroid(["it's"])
+
+
+def test_unknown_labels_are_added_to_a_store_that_has_none_and_taken_away(make: Factory) -> None:
+    store = make(some())
+    assert store.unknown_counts() == {"dock": 0, "ship": 0, "tree": 0}
+    store.add([replace(some()[3], unknown=("ship",))])
+    assert ids(store, Filter(none=("ship",))) == ["e", "c"]
+    assert store.get(["d", "e"])[0].unknown == ("ship",)
+    store.optimize()
+    assert ids(store, Filter(none=("ship",))) == ["e", "c"]
+    store.add(some())
+    assert ids(store, Filter(none=("ship",))) == ["e", "c", "d"]
+    assert store.unknown_counts() == {"dock": 0, "ship": 0, "tree": 0}
+
+
+def test_a_label_that_is_both_present_and_unknown_is_refused(make: Factory) -> None:
+    with pytest.raises(StoreError, match="'a': the label 'ship' is both present and unknown."):
+        make([replace(row("a", None, "ship"), unknown=("ship",))])
+
+
+def test_names_of_unknown_labels_may_hold_anything(make: Factory) -> None:
+    rows = [row("a", None, *NASTY), replace(row("b"), unknown=tuple(NASTY)), row("c")]
+    store = make(rows)
+    for name in NASTY:
+        assert ids(store, Filter(none=(name,))) == ["c"]
+        assert ids(store, Filter(none=(name,), none_unknown_ok=True)) == ["b", "c"]
+
+
 # ---- Adding, getting, removing -------------------------------------------------------------------
 
 
@@ -376,13 +483,25 @@ def full() -> Row:
         metadata={"sensor": "S2 'a'", "note": "ü, %"},
         bbox=(-10.5, 1.25, 10.5, 2.5),
         date=datetime.date(2024, 5, 31),
+        unknown=("tree", "it's"),
     )
 
 
 def test_a_row_comes_back_as_it_was(make: Factory) -> None:
     given_ = full()
     (found,) = make([given_, row("b")]).get(["a/b.png"])
-    for name in ("id", "labels", "width", "height", "thumbnail", "content", "metadata", "bbox", "date"):
+    for name in (
+        "id",
+        "labels",
+        "unknown",
+        "width",
+        "height",
+        "thumbnail",
+        "content",
+        "metadata",
+        "bbox",
+        "date",
+    ):
         assert getattr(found, name) == getattr(given_, name)
     assert np.array_equal(found.vector, given_.vector)
     assert found.vector.dtype == np.float32
@@ -392,7 +511,18 @@ def test_a_description_is_all_but_vector_and_thumbnail(make: Factory) -> None:
     given_ = replace(full(), thumbnail=b"")
     store = make([full(), row("b", None, "ship")])
     found, other = store.describe([given_.id, "b"])
-    for name in ("id", "labels", "width", "height", "thumbnail", "content", "metadata", "bbox", "date"):
+    for name in (
+        "id",
+        "labels",
+        "unknown",
+        "width",
+        "height",
+        "thumbnail",
+        "content",
+        "metadata",
+        "bbox",
+        "date",
+    ):
         assert getattr(found, name) == getattr(given_, name)
     assert (found.vector.size, other.vector.size, other.labels, other.bbox) == (0, 0, ("ship",), None)
     assert store.describe([]) == []
@@ -405,9 +535,9 @@ def test_one_image_is_looked_up_with_vector_and_labels(make: Factory) -> None:
     rows = [row(name, vector, "ship", name) for name, vector in vectors.items()]
     store = make([row("other", unit(0, 1, 0, 0)), *rows])
     for name in NASTY:
-        vector, labels = store.look_up(name)
-        assert np.array_equal(vector, vectors[name])
-        assert labels == ("ship", name)
+        found = store.look_up(name)
+        assert np.array_equal(found.vector, vectors[name])
+        assert (found.id, found.labels, found.unknown) == (name, ("ship", name), ())
         for absent in ("", "0", "zzz", name + "x"):
             with pytest.raises(MissingImageError):
                 store.look_up(absent)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from marcir.errors import StoreError
-from marcir.search.hits import COLUMNS, Hit, as_csv, as_geojson, metadata_names
+from marcir.search.hits import COLUMNS, Hit, as_csv, as_geojson, label_shares, metadata_names
 from marcir.search.records import Row
 
 
@@ -20,6 +20,7 @@ def hit(name: str, **metadata: Any) -> Hit:
         name,
         0.5,
         ("tree", "grass"),
+        ("car", "ship"),
         (),
         None,
         64,
@@ -93,7 +94,8 @@ def test_every_format_has_the_same_values() -> None:
     one = hit("a", sensor="S2")
     (row,), (found,), json_ = rows(one), properties(one), one.as_json()
     assert (row["id"], row["date"], row["labels"]) == ("a", "2024-05-31", "tree;grass")
-    for name in ("id", "similarity", "labels", "date"):
+    assert row["unknown"] == "car;ship"
+    for name in ("id", "similarity", "labels", "unknown", "date"):
         assert found[name] == json_[name]
     assert json.loads(json.dumps(json_))["bbox"] == [1, 2, 3, 4]
 
@@ -108,3 +110,34 @@ def test_a_cosine_that_rounding_has_carried_past_one_is_one() -> None:
     assert [Hit.from_row(row, cosine).similarity for cosine in (1.0000001, -1.0000001, 0.5, None)] == [
         *(1.0, -1.0, 0.5, None)
     ]
+
+
+@pytest.mark.parametrize(
+    ("labels", "unknown", "query", "query_unknown", "shared", "agreement"),
+    [
+        ("a", "", "ab", "", "a", 1 / 2),
+        ("a", "b", "ab", "", "a", 1),
+        ("ac", "b", "ab", "", "a", 1 / 2),
+        ("ac", "", "ab", "c", "a", 1 / 2),
+        ("ac", "b", "ab", "c", "a", 1),
+        ("c", "a", "ab", "", "", 0),
+        ("", "a", "a", "", "", None),
+        ("c", "a", "a", "c", "", None),
+        ("a", "b", "", "", "", None),
+    ],
+)
+def test_agreement_counts_what_is_known_of_both(
+    labels: str, unknown: str, query: str, query_unknown: str, shared: str, agreement: float | None
+) -> None:
+    row = Row("x", np.ones(1, np.float32), tuple(labels), unknown=tuple(unknown))
+    found = Hit.from_row(row, 0.5, tuple(query), tuple(query_unknown))
+    assert (found.labels, found.unknown) == (tuple(labels), tuple(unknown))
+    assert (found.shared, found.agreement) == (tuple(shared), agreement)
+
+
+def test_unknown_labels_have_no_share() -> None:
+    assert label_shares([hit("a"), replace(hit("b"), labels=("car",), unknown=())]) == {
+        "car": 0.5,
+        "grass": 0.5,
+        "tree": 0.5,
+    }

@@ -199,9 +199,74 @@ def write_about(uri: str, content: str) -> None:
     lancedb.connect(uri).create_table("about", pa.table({"about": [content]}), mode="overwrite")
 
 
+def first_version(folder: Path) -> LanceStore:
+    """A store of 50 rows as marcir 0.2.0 wrote it: its tables know no unknown labels."""
+    columns = pa.schema(
+        [
+            pa.field("id", pa.string(), nullable=False),
+            pa.field("vector", pa.list_(pa.float32(), 8), nullable=False),
+            pa.field("labels", pa.list_(pa.string())),
+            pa.field("width", pa.int32()),
+            pa.field("height", pa.int32()),
+            pa.field("thumbnail", pa.binary()),
+            pa.field("content", pa.string()),
+            pa.field("metadata", pa.string()),
+            *(pa.field(corner, pa.float64()) for corner in ("west", "south", "east", "north")),
+            pa.field("date", pa.date32()),
+        ]
+    )
+    content = [
+        {"id": row.id, "vector": row.vector.tolist(), "labels": list(row.labels), "metadata": "{}"}
+        | {"width": 1, "height": 1, "thumbnail": row.thumbnail, "content": "abc"}
+        for row in rows(50)
+    ]
+    db = lancedb.connect(folder)
+    about = {"model": "m" * 64, "dim": 8, "root": "/archive", "version": 1}
+    db.create_table("model", pa.table({"name": ["config.json"], "content": [b"{}"]}))
+    db.create_table("about", pa.table({"about": [json.dumps(about)]}))
+    db.create_table("images", pa.Table.from_pylist(content, schema=columns))
+    return LanceStore(folder)
+
+
+def test_a_store_of_the_first_version_keeps_it_until_there_are_unknown_labels(tmp_path: Path) -> None:
+    def form() -> tuple[bool, int]:
+        found = LanceStore(store.uri)
+        return "unknown" in found._table.schema.names, found.about.version
+
+    store = first_version(tmp_path / "store")
+    reader, approximate = (
+        LanceStore(store.uri, resident=True),
+        LanceStore(store.uri, approximate=True),
+    )
+    approximate.build_index()
+    (first,) = store.get(["000000"])
+    store.add([first])
+    store.optimize()
+    assert form() == (False, 1)
+    for each in (store, reader, approximate):
+        assert (each.get([first.id])[0].unknown, each.look_up(first.id).unknown) == ((), ())
+        assert each.label_counts() == dict.fromkeys(sorted(each.label_counts()), 2) | {
+            f"label {place}": 3 for place in range(10)
+        }
+        assert not any(each.unknown_counts().values())
+        for unknown_ok in (False, True):
+            assert each.count(Filter(none=first.labels, none_unknown_ok=unknown_ok)) == 47
+    store.add([replace(first, labels=(), unknown=("quay",))])
+    assert form() == (True, 2)
+    reader._check_at = 0.0
+    for each in (store, reader, approximate):
+        assert each.unknown_counts()["quay"] == 1
+        found = each.search(first.vector, 50, Filter(none=("quay",)))[0]
+        assert len(found) == each.count(Filter(none=("quay",))) == 49
+        assert each.search(first.vector, 1, Filter(none=("quay",), none_unknown_ok=True))[0][0].id == first.id
+        assert [row.unknown for row in each.describe(["000000", "000001"])] == [("quay",), ()]
+    moved = LanceStore.create(store.uri, About("m" * 64, 8, "/moved"), MODEL, root_moved=True)
+    assert (moved.about.version, moved.about.root) == (2, "/moved")
+
+
 def test_a_store_of_another_version_is_refused(store: LanceStore) -> None:
-    write_about(store.uri, json.dumps({"version": 2, "model": "x"}))
-    assert refusal(store.uri).endswith("cannot be read (version 2; this marcir reads version 1).")
+    write_about(store.uri, json.dumps({"version": 3, "model": "x"}))
+    assert refusal(store.uri).endswith("cannot be read (version 3; this marcir reads version 1 or 2).")
 
 
 @pytest.mark.parametrize("content", ["{", "[]", "{}", '{"version": 1}', '{"version": 1, "x": 2}', "3"])
@@ -333,7 +398,7 @@ def everything(store: LanceStore) -> dict[str, object]:
         "filtered": store.search(query, 7, where),
         "get": [(row.id, row.labels, row.thumbnail, row.vector.tolist()) for row in store.get(["000093"])],
         "describe": [(row.id, row.labels) for row in store.describe(["000093", "000004"])],
-        "look_up": store.look_up("000093")[0].tolist(),
+        "look_up": store.look_up("000093").vector.tolist(),
         "thumbnail": store.thumbnail("000093"),
         "count": (store.count(), store.count(where)),
         "labels": (store.label_counts(), store.label_counts(where)),

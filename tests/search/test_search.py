@@ -107,6 +107,7 @@ def test_json_has_all_that_is_known_of_a_hit(
         "id": FIRST,
         "similarity": first["similarity"],
         "labels": list(archive.store.get([FIRST])[0].labels),
+        "unknown": [],
         "shared": [],
         "agreement": None,
         "path": str(scenes / FIRST),
@@ -230,7 +231,8 @@ def test_examples_of_a_query_are_ids_and_vectors_and_never_files(
     def search(*like: str | np.ndarray) -> SearchResult:
         return archive.search(lambda snapshot: query_by_examples(snapshot, like), k=5)
 
-    vector, labels = archive.store.look_up(FIRST)
+    row = archive.store.look_up(FIRST)
+    vector, labels = row.vector, row.labels
     with pytest.raises(MissingImageError):
         search(str(scenes / FIRST))
     found = search(vector)
@@ -394,7 +396,7 @@ def test_the_examples_are_drawn(
         ("LIKE", "000001.png"),
         ("UNLIKE", "images/000002.png"),
     ]
-    assert row.labels == archive.store.look_up(FIRST)[1]
+    assert row.labels == archive.store.look_up(FIRST).labels
     assert all(cell.image.shape == (24, 24, 3) and cell.image.std() > 0 for cell in cells)
 
 

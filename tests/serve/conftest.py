@@ -9,7 +9,7 @@ from marcir.search.index import index
 from serve.hostile_archive import write_hostile
 from serve.server_process import TOKEN, Server
 from serve.server_thread import serving_in_a_thread
-from serve.small_archive import write_images, write_model
+from serve.small_archive import write_images, write_model, write_unknown
 
 
 @pytest.fixture(scope="session")
@@ -57,6 +57,20 @@ def guarded_server(
 ) -> Iterator[Server]:
     """A service that asks for a token, `server.token`, and shows no files."""
     with serving_in_a_thread(served_store, served_images, served_model, served_cache, token=TOKEN) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def unknown_server(
+    served_store: Path,
+    served_images: Path,
+    served_model: Path,
+    served_cache: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Server]:
+    """A service on an archive in which some labels are unknown, see `PARTLY_KNOWN`."""
+    store = write_unknown(tmp_path_factory.mktemp("unknown"), served_store)
+    with serving_in_a_thread(store, served_images, served_model, served_cache) as running:
         yield running
 
 

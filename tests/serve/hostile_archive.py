@@ -45,7 +45,7 @@ def write_hostile(folder: Path, images: Path, store: Path) -> tuple[Path, Path]:
     (archive / "folder.png").mkdir()
     os.mkfifo(archive / "pipe.png")
     copied = shutil.copytree(store, folder / "store")
-    vector, _ = LanceStore(copied).look_up(FIRST)
+    vector = LanceStore(copied).look_up(FIRST).vector
     names = ["fine.png", "good-link.png", str(secret), *(name for name in OUTSIDE if "\0" not in name)]
     LanceStore(copied).add([Row(name, vector, thumbnail=b"<script>alert(1)</script>") for name in names])
     return archive, copied

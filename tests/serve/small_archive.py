@@ -3,7 +3,8 @@
 import csv
 import io
 import json
-from dataclasses import asdict
+import shutil
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ from marcir.model.backbone import create_backbone
 from marcir.model.encoder import Encoder
 from marcir.model.model_config import ModelConfig
 from marcir.scenes.write import write_scenes
+from marcir.search.lance import LanceStore
 
 SIDE, DIM = 24, 16
 # Ids that are quotes, parts of addresses, script, SQL, formulas, and other people's letters.
@@ -31,6 +33,12 @@ NASTY = (
     "new\nline\r.png",
     "<img src=x onerror=alert(1)>.jpg",
 )
+# Labels and unknown labels of some images.
+PARTLY_KNOWN = {
+    "images/000001.png": (("tree",), ("grass", "it's")),
+    "images/000002.png": ((), ("tree", "quay")),
+    "images/000003.png": (("tree", "grass"), ()),
+}
 NASTY_LABELS = ("it's", "100%", "<b>bold</b>", '=HYPERLINK("x")', "x' OR '1'='1", "ländlich")
 
 
@@ -79,6 +87,17 @@ def write_images(folder: Path, scenes: int = 40) -> Path:
     Image.fromarray(pixels).save(folder / "turned.jpg", exif=exif)
     _label(folder)
     return folder
+
+
+def write_unknown(folder: Path, store: Path) -> Path:
+    """A copy of a store in which the labels of some images are those of `PARTLY_KNOWN`."""
+    copied = Path(shutil.copytree(store, folder / "unknown.store"))
+    archive = LanceStore(copied)
+    rows = archive.get(list(PARTLY_KNOWN))
+    archive.add(
+        [replace(row, labels=PARTLY_KNOWN[row.id][0], unknown=PARTLY_KNOWN[row.id][1]) for row in rows]
+    )
+    return copied
 
 
 def picture(pixels: np.ndarray, kind: str = "png") -> bytes:

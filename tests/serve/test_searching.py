@@ -124,7 +124,7 @@ def test_examples_may_be_ids_and_vectors(server: Server, archive: SearchableArch
     assert ids(answer) == [hit.id for hit in expected.hits]
     assert not {*like, *unlike} & set(ids(answer))
     assert answer["total"] == 50
-    carried = [label for image in like for label in archive.store.look_up(image)[1]]
+    carried = [label for image in like for label in archive.store.look_up(image).labels]
     assert answer["query"] == {"kind": "examples", "labels": list(dict.fromkeys(carried))}
 
 

@@ -16,6 +16,11 @@ def run(parser: Parser, arguments: Sequence[str]) -> int:
     parser.add_shared("--store", help="a folder, or s3://bucket/path")
     parser.add_shared("--labels", help="label table; paths are relative to --images")
     parser.add_argument(
+        "--unlisted",
+        choices=["absent", "unknown"],
+        help="what labels are that the table does not list for an image (default: absent)",
+    )
+    parser.add_argument(
         "--metadata", metavar="CSV", help="path, west, south, east, north, date, anything else"
     )
     parser.add_argument("--prune", action="store_true", help="remove images whose files are gone")
@@ -27,6 +32,8 @@ def run(parser: Parser, arguments: Sequence[str]) -> int:
     )
     parser.add_shared("--device", "--batch-size")
     options = parser.parse(arguments)
+    if options.unlisted and not options.labels:
+        parser.error("--unlisted goes with --labels")
     measured = vars(options).pop("check_recall")
     from marcir.search.index import index
 

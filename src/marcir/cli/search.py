@@ -23,7 +23,7 @@ def run(parser: Parser, arguments: Sequence[str]) -> None:
     from marcir.search.records import Filter
 
     any_, all_, none = (tuple(names or ()) for names in (options.any, options.all, options.none))
-    where = Filter(any_, all_, none, options.min_similarity)
+    where = Filter(any_, all_, none, options.min_similarity, none_unknown_ok=options.none_unknown_ok)
     archive = open_store(options.store, device=options.device)
     result = _search(archive, where, options)
     if options.sheet is not None:
@@ -45,11 +45,14 @@ def _add_options(parser: Parser) -> None:
         ("by-labels", "find images near the mean of those with this label (repeat)"),
         ("any", "only images with one of these labels (repeat)"),
         ("all", "only images with all of these labels (repeat)"),
-        ("none", "only images without these labels (repeat)"),
+        ("none", "only images known to be without these labels (repeat)"),
     ):
         parser.add_argument(
             f"--{name}", metavar="ID" if "like" in name else "LABEL", action="append", help=text
         )
+    parser.add_argument(
+        "--none-unknown-ok", action="store_true", help="with --none: also where the labels are unknown"
+    )
     parser.add_argument(
         "--labels-from", metavar="URI", help="with --by-labels: a labelled store of one model"
     )
@@ -66,6 +69,8 @@ def _check(parser: Parser, options: Namespace) -> None:
         parser.error("needs exactly one of --image, --id, --like and --by-labels")
     if options.unlike and not options.like:
         parser.error("--unlike goes with --like")
+    if options.none_unknown_ok and not options.none:
+        parser.error("--none-unknown-ok goes with --none")
     if options.labels_from and not options.by_labels:
         parser.error("--labels-from goes with --by-labels")
     if options.sheet is None:

@@ -255,7 +255,7 @@ def config_hash(config: Config, split_checksum: str) -> str:
     """Hash of everything that changes the trained model: settings, labels, split, initial weights."""
     decided = resolve_defaults(config)
     settings = {k: v for k, v in decided.flat().items() if k not in NEUTRAL_SETTINGS and k not in PLACES}
-    settings.pop("data.unlisted")  # the split's checksum is of the labels that it leads to
+    settings.pop("data.unlisted", None)  # the split's checksum is of the labels that it leads to
     if decided.labels == LabelsConfig():  # as before there was this section: older records stay valid
         settings = {k: v for k, v in settings.items() if not k.startswith("labels.")}
     settings |= {"split": split_checksum, "weights": _weights_hash(decided.encoder.weights)}

@@ -11,7 +11,16 @@ import pyarrow.compute as pc
 
 from marcir.checks import check_int
 from marcir.data.prefetch import in_batches
-from marcir.search.arrow import DETAILS, optional_column, to_descriptions, to_rows, vector_matrix
+from marcir.search.arrow import (
+    DETAILS,
+    LABELS,
+    UNKNOWN,
+    complete,
+    optional_column,
+    to_descriptions,
+    to_rows,
+    vector_matrix,
+)
 from marcir.search.exact import random_rows
 from marcir.search.lance_io import translate_errors
 from marcir.search.missing import missing, no_common_image, unknown_label
@@ -30,6 +39,10 @@ _MIN_PROBED = 20
 IDS_PER_QUERY = 500
 
 
+# Number of images of each label: that have it, and where it is unknown.
+_Counts = tuple[dict[str, int], dict[str, int]]
+
+
 class ApproximateSearch(Snapshot):
     """A `Snapshot` that reads the LanceDB table for every question, with its approximate index if it has one.
 
@@ -41,7 +54,7 @@ class ApproximateSearch(Snapshot):
 
     def __init__(self, uri: str, table: Any, dim: int, page: int = 1) -> None:
         self._uri, self._table, self._dim, self._page = uri, table, dim, page
-        self._counted: tuple[int, dict[str, int]] = (-1, {})  # version of the table, its labels
+        self._counted: tuple[int, _Counts] = (-1, ({}, {}))  # version of the table, its labels
 
     def search(
         self, vectors: np.ndarray, k: int, where: Filter | None = None, offset: int = 0
@@ -53,14 +66,13 @@ class ApproximateSearch(Snapshot):
         return [self._nearest(query, depth, where)[offset:end] for query in queries]
 
     def describe(self, ids: Sequence[str]) -> list[Row]:
-        return self._by_id(ids, ["id", "labels", *DETAILS], to_descriptions)
+        return self._by_id(ids, ["id", *LABELS, *DETAILS], to_descriptions)
 
     def get(self, ids: Sequence[str]) -> list[Row]:
         return self._by_id(ids, None, to_rows)
 
-    def look_up(self, image: str) -> tuple[np.ndarray, tuple[str, ...]]:
-        (row,) = self.get([image])
-        return row.vector, row.labels
+    def look_up(self, image: str) -> Row:
+        return self.get([image])[0]
 
     def thumbnail(self, image: str) -> bytes:
         found = self.select(["thumbnail"], one_of("id", [image]), 1)["thumbnail"].to_pylist()
@@ -71,7 +83,7 @@ class ApproximateSearch(Snapshot):
     def centroid(self, labels: Sequence[str]) -> np.ndarray:
         where = Filter(all=tuple(labels))
         self._check_labels(where)
-        table = self.select(["vector"], condition_of(where))
+        table = self.select(["vector"], self._condition(where))
         if not table.num_rows:
             raise no_common_image(labels)
         mean: np.ndarray = vector_matrix(table["vector"]).mean(0, dtype=np.float64).astype(np.float32)
@@ -83,19 +95,17 @@ class ApproximateSearch(Snapshot):
     def count(self, where: Filter | None = None) -> int:
         self._check_labels(where)
         with translate_errors(self._uri):
-            return int(self._table.count_rows(condition_of(where)))
+            return int(self._table.count_rows(self._condition(where)))
 
     def label_counts(self, where: Filter | None = None) -> dict[str, int]:
-        known = self._all_labels()
-        condition = condition_of(where)
-        if condition is None:
-            return known
-        self._check_labels(where)
-        return {**dict.fromkeys(known, 0), **self._count_labels(condition)}
+        return self._counts(where)[0]
+
+    def unknown_counts(self, where: Filter | None = None) -> dict[str, int]:
+        return self._counts(where)[1]
 
     def sample(self, count: int, seed: int = 0, where: Filter | None = None) -> list[str]:
         self._check_labels(where)
-        ids = self.select(["id"], condition_of(where))["id"]
+        ids = self.select(["id"], self._condition(where))["id"]
         order = pc.sort_indices(ids).to_numpy()
         return [str(image) for image in ids.take(random_rows(order, count, seed)).to_pylist()]
 
@@ -108,14 +118,25 @@ class ApproximateSearch(Snapshot):
         """Columns of the rows that fulfil a condition; all columns and rows by default."""
         with translate_errors(self._uri):
             query = self._table.search()
-            query = query if columns is None else query.select(columns)
+            if columns is not None:
+                there = columns if self.has_unknown else [name for name in columns if name != UNKNOWN]
+                query = query.select(there)
             query = query if condition is None else query.where(condition)
-            return query.limit(limit or max(1, self._table.count_rows())).to_arrow()
+            found = query.limit(limit or max(1, self._table.count_rows())).to_arrow()
+        return complete(found) if columns is None or UNKNOWN in columns else found
+
+    @property
+    def has_unknown(self) -> bool:
+        """Whether the table has the column of unknown labels; one without them need not."""
+        return UNKNOWN in self._table.schema.names
+
+    def _condition(self, where: Filter | None) -> str | None:
+        return condition_of(where, self.has_unknown)
 
     def _nearest(self, query: np.ndarray, k: int, where: Filter | None) -> list[Neighbour]:
         with translate_errors(self._uri):
             search = self._table.search(query, vector_column_name="vector").distance_type("cosine")
-            condition = condition_of(where)
+            condition = self._condition(where)
             if condition is not None:
                 search = search.where(condition, prefilter=True)
             probed = math.ceil(PROBED * partitions(int(self._table.count_rows())))
@@ -141,24 +162,37 @@ class ApproximateSearch(Snapshot):
         """Refuse a label that no image has, as exact search does."""
         if where is None or not where.by_labels:
             return
-        known = self._all_labels()
-        for name in (*where.all, *where.any, *where.none):
+        known, _ = self._all_labels()
+        for name in where.label_names:
             if name not in known:
                 raise unknown_label(name, known)
 
-    def _all_labels(self) -> dict[str, int]:
-        """Number of images of each label, counted once per version of the table."""
-        version = int(self._table.version)
-        counted, labels = self._counted
-        if version != counted:
-            labels = self._count_labels(None)
-            self._counted = version, labels
-        return dict(labels)
+    def _counts(self, where: Filter | None) -> _Counts:
+        condition = self._condition(where)
+        if condition is None:
+            return self._all_labels()
+        self._check_labels(where)
+        return self._count_labels(condition, self._all_labels()[0])
 
-    def _count_labels(self, condition: str | None) -> dict[str, int]:
-        column = self.select(["labels"], condition)["labels"]
-        counts = pc.value_counts(pc.list_flatten(column)).to_pylist()
-        return dict(sorted((each["values"], each["counts"]) for each in counts))
+    def _all_labels(self) -> _Counts:
+        """All labels of the table, counted once per version."""
+        version = int(self._table.version)
+        counted, counts = self._counted
+        if version != counted:
+            counts = self._count_labels(None)
+            self._counted = version, counts
+        present, unknown = counts
+        return dict(present), dict(unknown)
+
+    def _count_labels(self, condition: str | None, names: Iterable[str] = ()) -> _Counts:
+        """Counts of these names and of those in the table, in the order of names."""
+        table = self.select(list(LABELS), condition)
+        present, unknown = (
+            {each["values"]: each["counts"] for each in pc.value_counts(pc.list_flatten(column)).to_pylist()}
+            for column in (table["labels"], table[UNKNOWN])
+        )
+        every = sorted({*names, *present, *unknown})
+        return {name: present.get(name, 0) for name in every}, {name: unknown.get(name, 0) for name in every}
 
 
 def partitions(rows: int) -> int:
@@ -171,13 +205,19 @@ def one_of(column: str, values: Iterable[str]) -> str:
     return f"{column} IN ({_texts(values)})"
 
 
-def condition_of(where: Filter | None) -> str | None:
+def condition_of(where: Filter | None, has_unknown: bool = False) -> str | None:
     """The condition of a filter on labels and ids; None where it has none.
+
+    Args:
+        where: The filter.
+        has_unknown: Whether the table has the column of unknown labels.
 
     >>> condition_of(Filter(all=("ship", "dock")))
     "array_has_all(labels, ['ship', 'dock'])"
     >>> condition_of(Filter(without=("it's.png",)))
     "NOT id IN ('it''s.png')"
+    >>> condition_of(Filter(none=("ship",)), has_unknown=True)
+    "NOT array_has_any(labels, ['ship']) AND (unknown IS NULL OR NOT array_has_any(unknown, ['ship']))"
     """
     if where is None:
         return None
@@ -188,6 +228,9 @@ def condition_of(where: Filter | None) -> str | None:
         parts.append(f"array_has_all(labels, [{_texts(where.all)}])")
     if where.none:
         parts.append(f"NOT array_has_any(labels, [{_texts(where.none)}])")
+        if has_unknown and not where.none_unknown_ok:
+            unknown = f"array_has_any({UNKNOWN}, [{_texts(where.none)}])"
+            parts.append(f"({UNKNOWN} IS NULL OR NOT {unknown})")
     if where.without:
         parts.append(f"NOT {one_of('id', where.without)}")
     return " AND ".join(parts) or None

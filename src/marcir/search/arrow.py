@@ -12,15 +12,19 @@ from marcir.search.records import Row
 from marcir.search.store import OptionalField
 
 _CORNERS = ("west", "south", "east", "north")
+# The column of unknown labels; null where an image has none. Tables without unknown labels do not have it.
+UNKNOWN = "unknown"
+LABELS = ("labels", UNKNOWN)
 # Columns beside id and labels that are small.
 DETAILS = ("width", "height", "content", "metadata", *_CORNERS, "date")
 # Columns with the values of the attributes of a row, as they are.
 _PLAIN = ("id", "labels", "width", "height", "thumbnail", "content", "date")
+UNKNOWN_FIELD = pa.field(UNKNOWN, pa.list_(pa.string()))
 _NO_VECTOR = np.zeros(0, np.float32)
 
 
 def schema(dim: int) -> pa.Schema:
-    """The columns of the table of images."""
+    """The columns of the table of images, without that of unknown labels."""
     return pa.schema(
         [
             pa.field("id", pa.string(), nullable=False),
@@ -37,8 +41,8 @@ def schema(dim: int) -> pa.Schema:
     )
 
 
-def to_table(rows: Sequence[Row], dim: int) -> pa.Table:
-    """Rows as a table."""
+def to_table(rows: Sequence[Row], dim: int, with_unknown: bool = True) -> pa.Table:
+    """Rows as a table, with or without the column of unknown labels."""
     vectors = np.array([row.vector for row in rows], dtype=np.float32).ravel()
     corners = [row.bbox or (None,) * 4 for row in rows]
     columns: dict[str, Any] = {
@@ -47,7 +51,18 @@ def to_table(rows: Sequence[Row], dim: int) -> pa.Table:
         "metadata": [json.dumps(dict(row.metadata), ensure_ascii=False) for row in rows],
         **{corner: [box[place] for box in corners] for place, corner in enumerate(_CORNERS)},
     }
-    return pa.table(columns, schema=schema(dim))
+    table = pa.table(columns, schema=schema(dim))
+    if not with_unknown:
+        return table
+    unknown = pa.array([row.unknown or None for row in rows], UNKNOWN_FIELD.type)
+    return table.append_column(UNKNOWN_FIELD, unknown)
+
+
+def complete(table: pa.Table) -> pa.Table:
+    """A table with the column of unknown labels: all null where it had none."""
+    if UNKNOWN in table.column_names:
+        return table
+    return table.append_column(UNKNOWN_FIELD, pa.nulls(table.num_rows, UNKNOWN_FIELD.type))
 
 
 def to_rows(table: pa.Table) -> list[Row]:
@@ -64,7 +79,7 @@ def to_descriptions(table: pa.Table) -> list[Row]:
         corners = tuple(values.pop(corner) for corner in _CORNERS)
         values["bbox"] = None if None in corners else corners
         values["metadata"] = json.loads(values["metadata"] or "{}")
-        values["labels"] = tuple(values["labels"] or ())
+        values |= {name: tuple(values[name] or ()) for name in LABELS}
         rows.append(Row(vector=_NO_VECTOR, **values))
     return rows
 

@@ -19,7 +19,7 @@ with needs("store"):
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    from marcir.search.arrow import optional_column, to_descriptions, vector_matrix
+    from marcir.search.arrow import UNKNOWN, optional_column, to_descriptions, vector_matrix
 
 # Vectors that are summed at a time: most images of a large store may have one label.
 _ROWS = 2**16
@@ -39,7 +39,7 @@ class ExactSearch(Snapshot):
         self._table = table.drop(["vector"]).take(order).combine_chunks()
         self._vectors = vector_matrix(table["vector"])[order.to_numpy()]  # Arrow would take ten times as long
         self._ids: list[str] = self._table["id"].to_pylist()
-        self._labels = LabelIndex(self._table["labels"])
+        self._labels, self._unknown = LabelIndex(self._table["labels"]), LabelIndex(self._table[UNKNOWN])
         self._details = details
 
     def search(
@@ -67,12 +67,13 @@ class ExactSearch(Snapshot):
         values = self._table[optional_column(what)]
         return bool(len(values) > values.null_count)
 
-    def look_up(self, image: str) -> tuple[np.ndarray, tuple[str, ...]]:
+    def look_up(self, image: str) -> Row:
         row = self._row(image)
-        return self._vectors[row], self._labels[row]
+        return Row(image, self._vectors[row], self._labels[row], unknown=self._unknown[row])
 
     def centroid(self, labels: Sequence[str]) -> np.ndarray:
-        rows = np.flatnonzero(self._labels.carrying(labels))
+        allowed = self._allowed(Filter(all=tuple(labels)))
+        rows = np.arange(len(self._ids)) if allowed is None else np.flatnonzero(allowed)
         if not len(rows):
             raise no_common_image(labels)
         parts = [
@@ -90,19 +91,40 @@ class ExactSearch(Snapshot):
         return len(self._ids) if allowed is None else int(np.count_nonzero(allowed))
 
     def label_counts(self, where: Filter | None = None) -> dict[str, int]:
-        return self._labels.counts(self._allowed(where))
+        return self._counts(self._labels, where)
+
+    def unknown_counts(self, where: Filter | None = None) -> dict[str, int]:
+        return self._counts(self._unknown, where)
 
     def sample(self, count: int, seed: int = 0, where: Filter | None = None) -> list[str]:
         allowed = self._allowed(where)
         rows = np.arange(len(self._ids)) if allowed is None else np.flatnonzero(allowed)
         return [self._ids[row] for row in random_rows(rows, count, seed).tolist()]
 
+    def _counts(self, index: "LabelIndex", where: Filter | None) -> dict[str, int]:
+        return {**dict.fromkeys(self._names, 0), **index.counts(self._allowed(where))}
+
+    @cached_property
+    def _names(self) -> list[str]:
+        """All labels, also those that are unknown wherever they are mentioned; sorted."""
+        return sorted({*self._labels.rows, *self._unknown.rows})
+
     def _allowed(self, where: Filter | None) -> np.ndarray | None:
         """Rows that pass a filter, bool; None where all do. (N,)"""
-        mask = self._labels.allowed(where)
-        if where is None or not where.without:
-            return mask
-        mask = np.ones(len(self._ids), dtype=bool) if mask is None else mask
+        if where is None or not (where.by_labels or where.without):
+            return None
+        for name in where.label_names:
+            if name not in self._labels.rows and name not in self._unknown.rows:
+                raise unknown_label(name, self._names)
+        mask = np.ones(len(self._ids), dtype=bool)
+        for name in where.all:
+            mask &= self._labels.mask([name])
+        if where.any:
+            mask &= self._labels.mask(where.any)
+        if where.none:
+            mask &= ~self._labels.mask(where.none)
+            if not where.none_unknown_ok:
+                mask &= ~self._unknown.mask(where.none)
         mask[[row for row in map(self._find, where.without) if row is not None]] = False
         return mask
 
@@ -132,8 +154,8 @@ class LabelIndex:
         return tuple(self._column[row].as_py() or ())
 
     @cached_property
-    def _rows(self) -> dict[str, np.ndarray]:
-        """Built when a label is first used: a search without filters does not wait for it."""
+    def rows(self) -> dict[str, np.ndarray]:
+        """The rows of each label; built when one is first used: most searches do not wait for it."""
         lengths = pc.fill_null(pc.list_value_length(self._column), 0).to_numpy()
         rows, labels = np.repeat(np.arange(len(lengths)), lengths), pc.list_flatten(self._column)
         names = pc.unique(labels).sort().to_pylist()
@@ -148,31 +170,14 @@ class LabelIndex:
     def counts(self, allowed: np.ndarray | None = None) -> dict[str, int]:
         """Number of rows of each label; with a mask, only of the rows that it allows. (N,)"""
         if allowed is None:
-            return {name: len(rows) for name, rows in self._rows.items()}
-        return {name: int(np.count_nonzero(allowed[rows])) for name, rows in self._rows.items()}
+            return {name: len(rows) for name, rows in self.rows.items()}
+        return {name: int(np.count_nonzero(allowed[rows])) for name, rows in self.rows.items()}
 
-    def carrying(self, names: Iterable[str]) -> np.ndarray:
-        """Rows that have all of the labels, bool. (N,)"""
-        mask = np.ones(len(self._column), dtype=bool)
-        for name in names:
-            mask &= self._mask([name])
-        return mask
-
-    def allowed(self, where: Filter | None) -> np.ndarray | None:
-        """Rows that pass the labels of a filter, bool; None where all do. (N,)"""
-        if where is None or not where.by_labels:
-            return None
-        mask = self.carrying(where.all)
-        if where.any:
-            mask &= self._mask(where.any)
-        return mask & ~self._mask(where.none) if where.none else mask
-
-    def _mask(self, names: Iterable[str]) -> np.ndarray:
+    def mask(self, names: Iterable[str]) -> np.ndarray:
+        """Rows that have at least one of the labels, bool. (N,)"""
         mask = np.zeros(len(self._column), dtype=bool)
         for name in names:
-            if name not in self._rows:
-                raise unknown_label(name, self._rows)
-            mask[self._rows[name]] = True
+            mask[self.rows.get(name, [])] = True
         return mask
 
 

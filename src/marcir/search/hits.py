@@ -14,7 +14,10 @@ from marcir.errors import StoreError
 from marcir.search.records import Row
 
 # The columns of an export before those of the metadata.
-COLUMNS = ("id", "similarity", "labels", "width", "height", "west", "south", "east", "north", "date")
+COLUMNS = (
+    *("id", "similarity", "labels", "unknown", "width", "height"),
+    *("west", "south", "east", "north", "date"),
+)
 # A spreadsheet runs a cell that begins like this as a formula.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 _NUMBER = re.compile(r"[+-]?\d+(\.\d*)?([eE][+-]?\d+)?")
@@ -28,9 +31,10 @@ class Hit:
         id: Path relative to the root of the archive.
         similarity: Cosine similarity with the query; None without a query.
         labels: Names of its labels.
+        unknown: Names of labels that it may have: whether it has them is not known.
         shared: Those of its labels that the query has, too.
-        agreement: Of the labels of both, the share that they have in common (Jaccard); None where the query
-            has none.
+        agreement: Of the labels of both, the share that they have in common (Jaccard), without labels that
+            are unknown for either; None where the query has no labels, or none that are known of both.
         width: In pixels.
         height: In pixels.
         bbox: West, south, east, north in degrees (WGS84), where known.
@@ -41,6 +45,7 @@ class Hit:
     id: str
     similarity: float | None
     labels: tuple[str, ...]
+    unknown: tuple[str, ...]
     shared: tuple[str, ...]
     agreement: float | None
     width: int
@@ -50,15 +55,23 @@ class Hit:
     metadata: Mapping[str, Any]
 
     @classmethod
-    def from_row(cls, row: Row, similarity: float | None = None, query_labels: Sequence[str] = ()) -> "Hit":
+    def from_row(
+        cls,
+        row: Row,
+        similarity: float | None = None,
+        query_labels: Sequence[str] = (),
+        query_unknown: Sequence[str] = (),
+    ) -> "Hit":
         """A row of a store as a hit of a query."""
         wanted, labels = set(query_labels), set(row.labels)
+        either = (wanted | labels).difference(row.unknown, query_unknown)
         return cls(
             row.id,
             None if similarity is None else max(-1.0, min(1.0, similarity)),  # rounding may pass 1
             row.labels,
+            row.unknown,
             tuple(label for label in row.labels if label in wanted),
-            len(wanted & labels) / len(wanted | labels) if wanted else None,
+            len(wanted & labels) / len(either) if wanted and either else None,
             row.width,
             row.height,
             row.bbox,
@@ -71,6 +84,7 @@ class Hit:
         return {
             **vars(self),
             "labels": list(self.labels),
+            "unknown": list(self.unknown),
             "shared": list(self.shared),
             "bbox": self.bbox and list(self.bbox),
             "date": self.date and self.date.isoformat(),
@@ -100,6 +114,7 @@ def as_csv(hits: Sequence[Hit]) -> bytes:
                 harmless(hit.id),
                 hit.similarity,
                 harmless(";".join(hit.labels)),
+                harmless(";".join(hit.unknown)),
                 hit.width,
                 hit.height,
                 *(hit.bbox or [""] * 4),
@@ -131,7 +146,7 @@ def _feature(hit: dict[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
         **({"bbox": bbox} if bbox else {}),
         "geometry": geometry(bbox) if bbox else None,
         "properties": {
-            **{name: hit[name] for name in ("id", "similarity", "labels", "date")},
+            **{name: hit[name] for name in ("id", "similarity", "labels", "unknown", "date")},
             **{names[key]: value for key, value in hit["metadata"].items()},
         },
     }

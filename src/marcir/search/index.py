@@ -101,6 +101,7 @@ def index(
     *,
     model: str | Path | None = None,
     labels: str | Path | None = None,
+    unlisted: str | None = None,
     metadata: str | Path | None = None,
     prune: bool = False,
     root_moved: bool = False,
@@ -121,6 +122,8 @@ def index(
         model: A folder of `marcir train`; it is copied into the store. None: the model that the store has,
             and for a new store a backbone with ImageNet weights.
         labels: A label table of paths.
+        unlisted: What it means where the table is silent on a label: "absent" or "unknown". None: what the
+            table says.
         metadata: A CSV of paths and whatever else is known of the images.
         prune: Remove images whose files are gone.
         root_moved: The folder is the one that was indexed, in another place.
@@ -135,7 +138,9 @@ def index(
     _refuse_inside(store, images)
     check_int("batch_size", batch_size, 1)
     ids, paths = images_of_folder(images)
-    known = _Known.read(labels, metadata, Path(images), set(ids))
+    if unlisted is not None and labels is None:
+        raise DataError("unlisted: needs a label table (labels).")
+    known = _Known.read(labels, unlisted, metadata, Path(images), set(ids))
     loaded, files = _model_of(model, store, paths, device)
     about = About(fingerprint_of_model(files), loaded.dim, str(Path(images).absolute()))
     with sole_writer(store):
@@ -221,30 +226,56 @@ def _refuse_inside(store: str | Path, images: str | Path) -> None:
         raise DataError(f"--store {store}: lies in the folder of images {images}. Choose another place.")
 
 
+@dataclass(frozen=True)
+class _States:
+    """The labels of an image: those that it has, and those that it may have."""
+
+    present: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class _Labels:
+    """A label table: labels by image, and those of images that it does not name."""
+
+    images: dict[str, _States]
+    others: _States = _States()
+
+    def of(self, image: str) -> _States:
+        return self.images.get(image, self.others)
+
+
 @dataclass(frozen=True, eq=False)
 class _Known:
     """Labels and metadata from tables; None where there is no table."""
 
-    labels: dict[str, tuple[str, ...]] | None
+    labels: _Labels | None
     extra: dict[str, Extra] | None
     notes: tuple[str, ...] = ()
 
     @classmethod
     def read(
-        cls, labels: str | Path | None, metadata: str | Path | None, root: Path, ids: set[str]
+        cls,
+        labels: str | Path | None,
+        unlisted: str | None,
+        metadata: str | Path | None,
+        root: Path,
+        ids: set[str],
     ) -> "_Known":
-        found = _read_labels(labels, root) if labels is not None else None
+        found = _read_labels(labels, root, unlisted) if labels is not None else None
         extra = read_metadata(metadata, root) if metadata is not None else None
         notes: list[str] = []
-        for table, named in ((labels, found), (metadata, extra)):
-            if named is not None:
-                notes += _compared(table, named.keys(), root, ids)
+        if found is not None:
+            notes += _compared(labels, found.images, root, ids)
+        if extra is not None:
+            notes += _compared(metadata, extra, root, ids)
         return cls(found, extra, tuple(notes))
 
     def apply_to(self, row: Row) -> Row:
         """Add the labels and metadata of the tables to an image."""
         if self.labels is not None:
-            row = replace(row, labels=self.labels.get(row.id, ()))
+            states = self.labels.of(row.id)
+            row = replace(row, labels=states.present, unknown=states.unknown)
         if self.extra is not None:
             extra = self.extra.get(row.id, Extra())
             row = replace(row, metadata=extra.metadata, bbox=extra.bbox, date=extra.date)
@@ -254,7 +285,10 @@ class _Known:
         """Of an image's bytes, its labels and its metadata; of the latter as before, without a table."""
         labels, extra = [*(before or "").split(":"), "", ""][1:3]
         if self.labels is not None:
-            labels = _digest(sorted(self.labels.get(image, ())))
+            states = self.labels.of(image)
+            present, unknown = sorted(states.present), sorted(states.unknown)
+            # Without unknown labels it is that of versions which knew none.
+            labels = _digest([present, unknown] if unknown else present)
         if self.extra is not None:
             of = self.extra.get(image, Extra())
             extra = _digest([dict(of.metadata), of.bbox, str(of.date)])
@@ -282,14 +316,34 @@ def _compared(table: str | Path | None, named: Collection[str], root: Path, ids:
     return notes
 
 
-def _read_labels(table: str | Path, root: Path) -> dict[str, tuple[str, ...]]:
-    found: dict[str, tuple[str, ...]] = {}
-    for row in read_label_table(table)[0]:
-        image = path_below(root, row.image)
+def _read_labels(table: str | Path, root: Path, unlisted: str | None) -> _Labels:
+    """Read a label table; an image that it does not name is silent on all labels."""
+    rows, others = _label_rows(table, unlisted)
+    found: dict[str, _States] = {}
+    for line, path, states in rows:
+        image = path_below(root, path)
         if image in found:
-            raise DataError(f"{table} line {row.line}: duplicate '{image}'. Keep one.")
-        found[image] = row.labels
-    return found
+            raise DataError(f"{table} line {line}: duplicate '{image}'. Keep one.")
+        found[image] = states
+    return _Labels(found, others)
+
+
+def _label_rows(table: str | Path, unlisted: str | None) -> tuple[list[tuple[int, str, _States]], _States]:
+    """Line, path and labels of every row, and the labels of an image without a row.
+
+    `?name` is a label that is unknown. Where silence means unknown, all labels that a row does not list are.
+    """
+    if unlisted not in (None, "absent", "unknown"):
+        raise DataError(f"unlisted = '{unlisted}': use 'absent' or 'unknown'.")
+    rows, listed = read_label_table(table)
+    silent = sorted({name.removeprefix("?") for name in listed}) if unlisted == "unknown" else []
+    found = []
+    for row in rows:
+        present = tuple(name for name in row.labels if not name.startswith("?"))
+        explicit = (name[1:] for name in row.labels if name.startswith("?"))
+        unknown = tuple(name for name in dict.fromkeys((*explicit, *silent)) if name not in present)
+        found.append((row.line, row.image, _States(present, unknown)))
+    return found, _States(unknown=tuple(silent))
 
 
 def _digest(content: object) -> str:
@@ -413,7 +467,14 @@ def _as_before(row: Row, before: Row | None) -> Row:
     """An image whose bytes have changed, with what was known of it."""
     if before is None:
         return row
-    return replace(row, labels=before.labels, metadata=before.metadata, bbox=before.bbox, date=before.date)
+    return replace(
+        row,
+        labels=before.labels,
+        unknown=before.unknown,
+        metadata=before.metadata,
+        bbox=before.bbox,
+        date=before.date,
+    )
 
 
 def _check_name(image: str) -> None:

@@ -7,10 +7,11 @@ LanceDB is not fork-safe: open a store inside the process that uses it.
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, Literal, TypeVar
 
 from marcir.data.prefetch import in_batches
 from marcir.errors import MissingImageError, StoreError, UnusableStoreError, needs
@@ -33,7 +34,7 @@ with needs("store"):
     from lancedb.index import BTree, IvfSq
 
     from marcir.search.approximate import IDS_PER_QUERY, ApproximateSearch, condition_of, one_of, partitions
-    from marcir.search.arrow import DETAILS, schema, to_table
+    from marcir.search.arrow import DETAILS, LABELS, UNKNOWN_FIELD, schema, to_table
     from marcir.search.exact import ExactSearch
 
 IN_MEMORY = 4 * 2**30  # bytes of vectors that are searched exactly, in memory
@@ -116,7 +117,7 @@ class LanceStore(Store):
                 db.create_table("model", pa.table(content, schema=columns))
             if "about" not in names or found.root != about.root:
                 mode = "overwrite" if "about" in names else "create"
-                db.create_table("about", pa.table({"about": [to_json(about)]}), mode=mode)
+                _write_about(db, replace(found, root=about.root), mode)
             if "images" not in names:
                 db.create_table("images", schema=schema(about.dim))
         return cls(uri)
@@ -161,7 +162,7 @@ class LanceStore(Store):
     def add(self, rows: Sequence[Row]) -> None:
         check_rows(rows, self.about.dim)
         if rows:
-            self._retry(lambda: self._merge(to_table(rows, self.about.dim)))
+            self._retry(lambda: self._merge(rows))
 
     def delete(self, ids: Sequence[str]) -> int:
         parts = in_batches(dict.fromkeys(ids), IDS_PER_QUERY)
@@ -182,10 +183,23 @@ class LanceStore(Store):
         """
         self._retry(self._build_index)
 
-    def _merge(self, table: pa.Table) -> None:
+    def _merge(self, rows: Sequence[Row]) -> None:
         with translate_errors(self.uri):
+            if any(row.unknown for row in rows) and not self._rows.has_unknown:
+                self._add_unknown()
+            table = to_table(rows, self.about.dim, self._rows.has_unknown)
             merge = self._table.merge_insert("id").when_matched_update_all().when_not_matched_insert_all()
             merge.execute(table)
+
+    def _add_unknown(self) -> None:
+        """Add the column of unknown labels.
+
+        A marcir that reads version 1 only would take them for absent: the header refuses it first.
+        """
+        if self.about.version == 1:
+            self.about = replace(self.about, version=2)
+            _write_about(self._db, self.about, "overwrite")
+        self._table.add_columns(UNKNOWN_FIELD)
 
     def _delete(self, ids: Sequence[str]) -> int:
         with translate_errors(self.uri):
@@ -285,7 +299,7 @@ class LanceStore(Store):
         return 4 * self.about.dim * self._rows.count() <= IN_MEMORY
 
     def _load(self) -> ExactSearch:
-        columns = ["id", "vector", "labels"]
+        columns = ["id", "vector", *LABELS]
         if not self.resident:
             return ExactSearch(self._rows.select(columns), self._rows)
         start = time.monotonic()
@@ -293,6 +307,10 @@ class LanceStore(Store):
         now = time.monotonic()
         self._check_at = now + max(_CHECK_SECONDS, _REST * (now - start))
         return loaded
+
+
+def _write_about(db: Any, about: About, mode: Literal["create", "overwrite"]) -> None:
+    db.create_table("about", pa.table({"about": [to_json(about)]}), mode=mode)
 
 
 def _check_same(uri: str, found: About, about: About, root_moved: bool) -> None:

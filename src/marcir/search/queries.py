@@ -30,6 +30,7 @@ class Query:
 
     vector: np.ndarray  # of any length (D,)
     labels: tuple[str, ...] = ()  # of the query, as far as they are known
+    unknown: tuple[str, ...] = ()  # labels of which it is not known whether the query has them
     without: tuple[str, ...] = ()  # ids that are not among the hits: the images of the query itself
 
 
@@ -39,8 +40,8 @@ QueryMaker = Callable[[Snapshot], Query]
 
 def query_by_id(snapshot: Snapshot, image: str) -> Query:
     """Images like one of the archive."""
-    vector, labels = snapshot.look_up(image)
-    return Query(vector, labels, (image,))
+    row = snapshot.look_up(image)
+    return Query(row.vector, row.labels, row.unknown, (image,))
 
 
 def query_by_examples(
@@ -58,13 +59,15 @@ def query_by_examples(
     known = tuple(each for each in (*like, *unlike) if isinstance(each, str))
     found = {image: snapshot.look_up(image) for image in known}
     pull, push = (
-        [found[each][0] if isinstance(each, str) else each for each in ids] for ids in (like, unlike)
+        [found[each].vector if isinstance(each, str) else each for each in ids] for ids in (like, unlike)
     )
     vector = np.mean(pull, axis=0)
     if push:
         vector = vector - UNLIKE * np.mean(push, axis=0)
-    labels = dict.fromkeys(label for each in like if isinstance(each, str) for label in found[each][1])
-    return Query(vector, tuple(labels), known)
+    examples = [found[each] for each in like if isinstance(each, str)]
+    labels = dict.fromkeys(label for row in examples for label in row.labels)
+    unknown = dict.fromkeys(label for row in examples for label in row.unknown if label not in labels)
+    return Query(vector, tuple(labels), tuple(unknown), known)
 
 
 @dataclass(frozen=True)
@@ -99,11 +102,17 @@ class SearchResult:
             return "nothing found"
         width = max(len(hit.id) for hit in self.hits)
         lines = [
-            f"{place:4}  {hit.similarity:6.3f}  {hit.id:{width}}  {', '.join(hit.labels) or '-'}"
+            f"{place:4}  {hit.similarity:6.3f}  {hit.id:{width}}  {_labels_text(hit)}"
             for place, hit in enumerate(self.hits, 1)
         ]
         shares = ", ".join(f"{name} {100 * share:.0f} %" for name, share in self.label_shares.items())
         return "\n".join([*lines, f"labels among the hits: {shares or 'none'}"])
+
+
+def _labels_text(hit: Hit) -> str:
+    """The labels of a hit; unknown ones may be very many and are only counted."""
+    labels = ", ".join(hit.labels) or "-"
+    return f"{labels} ({len(hit.unknown)} unknown)" if hit.unknown else labels
 
 
 class SearchableArchive:
@@ -199,7 +208,8 @@ class SearchableArchive:
             (found,) = snapshot.search(np.asarray(made.vector)[None], k, allowed, offset)
             rows = snapshot.describe([each.id for each in found])
             hits = tuple(
-                Hit.from_row(row, each.similarity, made.labels) for row, each in zip(rows, found, strict=True)
+                Hit.from_row(row, each.similarity, made.labels, made.unknown)
+                for row, each in zip(rows, found, strict=True)
             )
             total = snapshot.count(allowed) if snapshot.exact or not allowed.by_labels else None
             return SearchResult(hits, self.store.about.root, made.labels, total)

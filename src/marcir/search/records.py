@@ -23,6 +23,7 @@ class Row:
         id: Path relative to the root of the archive.
         vector: Embedding, unit length, float32. (D,)
         labels: Names of its labels.
+        unknown: Names of labels that it may have: whether it has them is not known.
         width: In pixels.
         height: In pixels.
         thumbnail: A JPEG of at most 256 pixels.
@@ -42,18 +43,22 @@ class Row:
     metadata: Mapping[str, Any] = field(default_factory=dict)
     bbox: tuple[float, float, float, float] | None = None
     date: datetime.date | None = None
+    unknown: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Filter:
     """Which images may be found. Labels filter, they never rank.
 
+    A label of an image is present, absent or unknown. Only labels that are known count.
+
     Attributes:
-        any: At least one of these labels.
-        all: All of these labels.
-        none: None of these labels.
+        any: At least one of these labels is present.
+        all: All of these labels are present.
+        none: All of these labels are absent.
         min_similarity: Minimum cosine similarity with the query, -1 to 1.
         without: Ids that are left out.
+        none_unknown_ok: The labels of `none` may also be unknown.
 
     Raises:
         ConfigError: For a minimum outside of -1 to 1.
@@ -67,6 +72,7 @@ class Filter:
     none: tuple[str, ...] = ()
     min_similarity: float | None = None
     without: tuple[str, ...] = ()
+    none_unknown_ok: bool = False
 
     def __post_init__(self) -> None:
         if self.min_similarity is not None:
@@ -75,7 +81,12 @@ class Filter:
     @property
     def by_labels(self) -> bool:
         """Whether it filters by labels."""
-        return bool(self.any or self.all or self.none)
+        return bool(self.label_names)
+
+    @property
+    def label_names(self) -> tuple[str, ...]:
+        """All labels that it names."""
+        return (*self.all, *self.any, *self.none)
 
 
 @dataclass(frozen=True)
@@ -95,13 +106,13 @@ class About:
         model: Fingerprint of the model that made its vectors.
         dim: Length of the vectors.
         root: Folder that the ids are relative to, when it was indexed.
-        version: Of the store's tables.
+        version: Of the store's tables. 2: images may have unknown labels, which version 1 cannot keep.
     """
 
     model: str
     dim: int
     root: str
-    version: Literal[1] = 1
+    version: Literal[1, 2] = 1
 
 
 def check_rows(rows: Sequence[Row], dim: int) -> None:
@@ -113,6 +124,8 @@ def check_rows(rows: Sequence[Row], dim: int) -> None:
         if row.id in seen:
             raise StoreError(f"duplicate id '{row.id}'. Keep one.")
         seen.add(row.id)
+        if both := sorted(set(row.labels).intersection(row.unknown)):
+            raise StoreError(f"'{row.id}': the label '{both[0]}' is both present and unknown.")
         if row.vector.shape != (dim,):
             raise StoreError(
                 f"'{row.id}': a vector of {row.vector.shape}, the store holds vectors of ({dim},)."

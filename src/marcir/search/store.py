@@ -33,8 +33,8 @@ class Snapshot(Protocol):
     def describe(self, ids: Sequence[str]) -> list[Row]:
         """Images in the order of their ids, without vector and thumbnail, which are large."""
 
-    def look_up(self, image: str) -> tuple[np.ndarray, tuple[str, ...]]:
-        """Vector and labels of one image."""
+    def look_up(self, image: str) -> Row:
+        """Vector, labels and unknown labels of one image; the rest may be left out."""
 
     def centroid(self, labels: Sequence[str]) -> np.ndarray:
         """Mean vector of the images that have all of the labels; `StoreError` where there are none. (D,)"""
@@ -47,6 +47,9 @@ class Snapshot(Protocol):
 
     def label_counts(self, where: Filter | None = None) -> dict[str, int]:
         """For every label of the store, how many of the images that pass a filter have it; may be 0."""
+
+    def unknown_counts(self, where: Filter | None = None) -> dict[str, int]:
+        """Likewise, of how many it is unknown whether they have it."""
 
     def sample(self, count: int, seed: int = 0, where: Filter | None = None) -> list[str]:
         """Ids of random images that pass a filter; the same for the same seed."""
@@ -105,7 +108,7 @@ class Store(Snapshot, Protocol):
     def describe(self, ids: Sequence[str]) -> list[Row]:
         return self.read(lambda snapshot: snapshot.describe(ids))
 
-    def look_up(self, image: str) -> tuple[np.ndarray, tuple[str, ...]]:
+    def look_up(self, image: str) -> Row:
         return self.read(lambda snapshot: snapshot.look_up(image))
 
     def centroid(self, labels: Sequence[str]) -> np.ndarray:
@@ -119,6 +122,9 @@ class Store(Snapshot, Protocol):
 
     def label_counts(self, where: Filter | None = None) -> dict[str, int]:
         return self.read(lambda snapshot: snapshot.label_counts(where))
+
+    def unknown_counts(self, where: Filter | None = None) -> dict[str, int]:
+        return self.read(lambda snapshot: snapshot.unknown_counts(where))
 
     def sample(self, count: int, seed: int = 0, where: Filter | None = None) -> list[str]:
         return self.read(lambda snapshot: snapshot.sample(count, seed, where))

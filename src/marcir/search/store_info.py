@@ -16,7 +16,9 @@ def store_info(uri: str | Path) -> str:
     """A short text about a store: rows, labels with counts, model, size, index."""
     store: Store = LanceStore(uri)
     rows, about = store.count(), store.about
-    labels = ", ".join(f"{name} ({count:,})" for name, count in store.label_counts().items()) or "none"
+    present, unknown = store.read(lambda snapshot: (snapshot.label_counts(), snapshot.unknown_counts()))
+    labels = ", ".join(f"{name} ({count:,})" for name, count in present.items()) or "none"
+    unknown_labels = ", ".join(f"{name} ({count:,})" for name, count in unknown.items() if count)
     folder = Path(store.uri)
     size = (
         sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) if folder.is_dir() else None
@@ -28,6 +30,7 @@ def store_info(uri: str | Path) -> str:
             f"searched {store.search_method()}",
             *([] if size is None else [f"size: {size / 2**20:,.1f} MiB"]),
             f"labels: {labels}",
+            *([f"unknown labels: {unknown_labels}"] if unknown_labels else []),
         ]
     )
 

@@ -1,6 +1,7 @@
 """The parameters of requests, as FastAPI validates and documents them."""
 
 from collections import Counter
+from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 from fastapi import Request
@@ -62,12 +63,17 @@ class FilterParameters(Parameters):
 
     any: Names = Field([], description="Images with at least one of these labels.")
     all: Names = Field([], description="Images with all of these labels.")
-    none: Names = Field([], description="Images with none of these labels.")
+    none: Names = Field([], description="Images that are known to have none of these labels.")
+    none_unknown_ok: bool = Field(
+        False, description="Beside `none`: also images of which it is unknown whether they have these labels."
+    )
 
     @property
     def filter(self) -> Filter:
         """The filter of the store."""
-        return Filter(tuple(self.any), tuple(self.all), tuple(self.none))
+        return Filter(
+            tuple(self.any), tuple(self.all), tuple(self.none), none_unknown_ok=self.none_unknown_ok
+        )
 
 
 class SampleParameters(FilterParameters):
@@ -90,7 +96,7 @@ class PageParameters(FilterParameters):
     @property
     def filter(self) -> Filter:
         """The filter of the store."""
-        return Filter(tuple(self.any), tuple(self.all), tuple(self.none), self.min_similarity)
+        return replace(super().filter, min_similarity=self.min_similarity)
 
     @property
     def non_defaults(self) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 log = logging.getLogger("marcir.serve")
 
 _QUERY = ("id", "vector", "like", "unlike", "label", "any", "all", "none")
-_PAGE = ("min_similarity", "offset", "limit", "format")
+_PAGE = ("none_unknown_ok", "min_similarity", "offset", "limit", "format")
 _MAX_VALUES = 3  # of one parameter
 _MAX_VALUE = 80  # characters of one value
 _MAX_PATH = 200

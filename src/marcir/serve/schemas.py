@@ -29,17 +29,18 @@ class LabelCount(BaseModel):
     """A label and how many images have it."""
 
     name: str = Field(examples=["tree"])
-    count: int = Field(examples=[1009])
+    count: int = Field(description="Images that have it.", examples=[1009])
+    unknown: int = Field(description="Images of which it is unknown whether they have it.", examples=[0])
 
     @classmethod
-    def most_common(cls, counts: dict[str, int]) -> list["LabelCount"]:
+    def most_common(cls, counts: dict[str, int], unknown: dict[str, int]) -> list["LabelCount"]:
         """Labels with their counts, the most common first.
 
-        >>> [label.name for label in LabelCount.most_common({"a": 1, "b": 2})]
+        >>> [label.name for label in LabelCount.most_common({"a": 1, "b": 2}, {"a": 3, "b": 0})]
         ['b', 'a']
         """
         ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-        return [cls(name=name, count=count) for name, count in ordered]
+        return [cls(name=name, count=count, unknown=unknown[name]) for name, count in ordered]
 
 
 class ArchiveResponse(BaseModel):
@@ -71,10 +72,11 @@ class HitResponse(BaseModel):
     id: str = Field(description="Path relative to the root of the archive.", examples=["forest/001.png"])
     similarity: float | None = Field(description="Cosine similarity with the query.", examples=[0.87])
     labels: list[str]
+    unknown: list[str] = Field(description="Labels of which it is unknown whether it has them.")
     shared: list[str] = Field(description="Labels that the query has, too.")
     agreement: float | None = Field(
-        description="Of the labels of both, the share that they have in common (Jaccard); "
-        "null where the query has none."
+        description="Of the labels of both, the share that they have in common (Jaccard), without labels "
+        "that are unknown for either; null where the query has none."
     )
     width: int
     height: int

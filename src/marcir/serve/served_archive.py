@@ -47,7 +47,7 @@ class ServedArchive:
             return schemas.ArchiveResponse(
                 name=PurePosixPath(self.store.uri).name,
                 images=snapshot.count(),
-                labels=schemas.LabelCount.most_common(snapshot.label_counts()),
+                labels=schemas.LabelCount.most_common(snapshot.label_counts(), snapshot.unknown_counts()),
                 dim=self.store.about.dim,
                 model=self.store.about.model,
                 version=__version__,
@@ -66,7 +66,9 @@ class ServedArchive:
         return self.store.read(
             lambda snapshot: schemas.LabelsResponse(
                 images=snapshot.count(where),
-                labels=schemas.LabelCount.most_common(snapshot.label_counts(where)),
+                labels=schemas.LabelCount.most_common(
+                    snapshot.label_counts(where), snapshot.unknown_counts(where)
+                ),
             )
         )
 

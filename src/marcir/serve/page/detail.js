@@ -145,7 +145,7 @@ export function makeDetail({ onSearch, onMark, onOpen, onClose }) {
           similarityBar(hit.similarity),
           agreement && agreementBadge(agreement),
         ),
-      hit.labels.length ? labelList(hit) : el("p", { class: "muted small" }, "No labels"),
+      hit.labels.length + hit.unknown.length ? labelList(hit) : el("p", { class: "muted small" }, "No labels"),
     ].filter(Boolean);
   }
 
@@ -195,7 +195,7 @@ export function makeDetail({ onSearch, onMark, onOpen, onClose }) {
       );
     }
     if (hit.agreement !== null && hit.agreement !== undefined)
-      rows.push(["Agreement", `${hit.agreement.toFixed(2)} (labels in common / labels of either)`]);
+      rows.push(["Agreement", `${hit.agreement.toFixed(2)} (labels in common / labels of either${hit.unknown.length ? ", without unknown ones" : ""})`]);
     for (const [name, value] of Object.entries(hit.metadata ?? {})) rows.push([name, String(value)]);
     return el(
       "dl",

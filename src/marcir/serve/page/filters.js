@@ -12,6 +12,7 @@ const MEANINGS = {
   all: "every label marked all",
   none: "no label marked none",
 };
+const WORDS = "any: has one of these. all: has every one. none: has not.";
 
 /** @param {{getState: () => import("./state.js").State, go: Function}} acts */
 export function makeFilters({ getState, go }) {
@@ -28,6 +29,14 @@ export function makeFilters({ getState, go }) {
   const showAll = el("button", { class: "button quiet", type: "button" });
   const passing = el("p", { class: "muted small" });
   const clear = el("button", { class: "button quiet", type: "button" }, "Clear");
+  const unknownToo = el("input", { type: "checkbox", id: "none-unknown-ok" });
+  const unknownPart = el(
+    "div",
+    { class: "unknown-too", hidden: true },
+    unknownToo,
+    el("label", { for: "none-unknown-ok" }, "none: also where unknown"),
+  );
+  const help = el("p", { class: "muted small" }, WORDS);
   const nothingFound = el("p", { class: "muted small", hidden: true }, "No label has this in its name.");
   const threshold = makeThreshold({ getState, go });
   let images = 0;
@@ -44,7 +53,8 @@ export function makeFilters({ getState, go }) {
       list,
       nothingFound,
       showAll,
-      el("p", { class: "muted small" }, "any: has one of these. all: has every one. none: has not."),
+      unknownPart,
+      help,
     ];
     const unlabelled = [
       el("h2", {}, "Labels"),
@@ -63,6 +73,7 @@ export function makeFilters({ getState, go }) {
 
   function makeRow(name) {
     const number = el("span", { class: "number" });
+    const unknown = el("span", { class: "unknown-number", hidden: true });
     const buttons = FILTERS.map((way) =>
       el(
         "button",
@@ -88,9 +99,10 @@ export function makeFilters({ getState, go }) {
       share,
       el("span", { class: "filter-name", title: name }, name),
       number,
+      unknown,
       el("span", { class: "ways", role: "group", "aria-label": name }, ...buttons),
     );
-    return { name, item, number, share, buttons };
+    return { name, item, number, unknown, share, buttons };
   }
 
   function addRow(name) {
@@ -106,13 +118,23 @@ export function makeFilters({ getState, go }) {
       passed === images
         ? `All ${counted(images, "image")} pass`
         : `${count(passed)} of ${counted(images, "image")} pass`;
-    for (const { name, count: carried } of labels) {
+    for (const { name, count: carried, unknown } of labels) {
       const row = rows.get(name) ?? addRow(name);
       row.number.textContent = count(carried);
+      row.unknown.hidden = !unknown;
+      row.unknown.title = `unknown for ${counted(unknown, "image")}`;
+      row.unknown.replaceChildren(`${count(unknown)}?`, screenReaderText(" unknown"));
+      if (unknown) showUnknown();
       row.item.classList.toggle("empty", carried === 0);
       row.share.style.setProperty("--share", String(images ? carried / images : 0));
     }
     narrow();
+  }
+
+  /** Shows what concerns unknown labels; most archives have none. */
+  function showUnknown() {
+    unknownPart.hidden = false;
+    help.textContent = `${WORDS} Labels with a ? are unknown.`;
   }
 
   /** Shows the first rows, all of them, or those that contain the typed letters. */
@@ -159,6 +181,9 @@ export function makeFilters({ getState, go }) {
     everything = true;
     narrow();
   });
+  unknownToo.addEventListener("change", () =>
+    go(withChanges(getState(), { none_unknown_ok: unknownToo.checked })),
+  );
   clear.addEventListener("click", () => go(withoutFilter(getState())));
 
   return {
@@ -173,6 +198,9 @@ export function makeFilters({ getState, go }) {
           button.setAttribute("aria-pressed", String(button.dataset.way === way));
       }
       clear.hidden = !hasFilter(state);
+      unknownToo.checked = state.none_unknown_ok;
+      unknownToo.disabled = !state.none.length;
+      if (state.none_unknown_ok) showUnknown();
       threshold.show(state);
       narrow();
     },
@@ -193,7 +221,7 @@ export function activeFilters(state, go) {
           title: "Remove this filter",
           on: { click: () => go(withLabelFilter(state, label, null)) },
         },
-        el("span", { class: "chip-way" }, way),
+        el("span", { class: "chip-way" }, way === "none" && state.none_unknown_ok ? "none or unknown" : way),
         el("span", { class: "chip-name" }, label),
         screenReaderText("remove this filter"),
         icon("close"),

@@ -92,7 +92,7 @@ export function makeLabelField({ onLabel }) {
 
   return {
     build(archive) {
-      labels = archive.labels;
+      labels = archive.labels.filter(({ count: carried }) => carried > 0); // others are unknown everywhere
       byId("label-field").hidden = labels.length === 0;
     },
     focus: () => input.focus(),

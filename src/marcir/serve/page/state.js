@@ -10,6 +10,7 @@
  * @property {string[]} any
  * @property {string[]} all
  * @property {string[]} none
+ * @property {boolean} none_unknown_ok whether labels of none may also be unknown
  * @property {number|null} min_similarity
  * @property {number} offset
  * @property {number} limit
@@ -34,6 +35,7 @@ export function readState(search) {
     any: several("any"),
     all: several("all"),
     none: several("none"),
+    none_unknown_ok: given.get("none_unknown_ok") === "true",
     min_similarity: number(given.get("min_similarity")),
     offset: Math.max(0, Math.trunc(number(given.get("offset")) ?? 0)),
     limit: Math.min(MAX_PAGE, Math.max(1, Math.trunc(number(given.get("limit")) ?? PAGE))),
@@ -77,6 +79,7 @@ export function sampleQuery(state) {
 export function filterQuery(state) {
   const query = new URLSearchParams();
   for (const name of FILTERS) for (const label of state[name]) query.append(name, label);
+  if (state.none_unknown_ok && state.none.length) query.append("none_unknown_ok", "true");
   return query;
 }
 
@@ -118,7 +121,8 @@ export function withLabelFilter(state, label, where) {
 export const filterOf = (state, label) => FILTERS.find((name) => state[name].includes(label)) ?? null;
 
 export const hasFilter = (state) => FILTERS.some((name) => state[name].length > 0);
-export const withoutFilter = (state) => withChanges(state, { any: [], all: [], none: [] });
+export const withoutFilter = (state) =>
+  withChanges(state, { any: [], all: [], none: [], none_unknown_ok: false });
 
 /** The examples that a search starts from when the first hit is marked: the query itself is one of them. */
 export function examplesOf(state) {

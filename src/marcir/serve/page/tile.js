@@ -10,15 +10,19 @@ const AGREEMENTS = { all: "full", some: "half", none: "empty" };
 
 /**
  * How the labels of a hit agree with those of the query: it has all of them, some, or none.
- * @returns {{level: "all"|"some"|"none", words: string}|null} null where the query has no labels
+ * @returns {{level: "all"|"some"|"none", words: string}|null} null where the query has no labels, or all of
+ *   them are unknown for the hit
  */
 export function agreementOf(hit, queryLabels) {
   if (!queryLabels.length) return null;
   const shared = hit.shared.length;
-  if (shared === 0) return { level: "none", words: "no shared label" };
+  const unknown = queryLabels.filter((label) => hit.unknown.includes(label)).length;
+  if (unknown === queryLabels.length) return null;
+  const more = unknown ? `, ${unknown} unknown` : "";
+  if (shared === 0) return { level: "none", words: `no shared label${more}` };
   if (shared >= queryLabels.length)
     return { level: "all", words: queryLabels.length === 1 ? "the label" : `all ${shared} labels` };
-  return { level: "some", words: `${shared} of ${queryLabels.length} labels` };
+  return { level: "some", words: `${shared} of ${queryLabels.length} labels${more}` };
 }
 
 /** Icon and text of an agreement; the style of the frame shows the same. */
@@ -39,20 +43,31 @@ export function similarityBar(value) {
   );
 }
 
-/** Labels; those that the query has, too, come first and are marked. */
+/** Labels; those that the query has, too, come first and are marked. Unknown ones come last, with a ?. */
 export function labelList(hit, most = Infinity) {
   const shared = new Set(hit.shared);
-  const ordered = [...hit.labels].sort((a, b) => shared.has(b) - shared.has(a));
-  const items = ordered
-    .slice(0, most)
-    .map((label) =>
-      shared.has(label)
-        ? el("li", { class: "shared" }, icon("check"), el("span", {}, label), screenReaderText(" (shared)"))
-        : el("li", {}, el("span", {}, label)),
-    );
-  const more = ordered.length - items.length;
-  if (more > 0) items.push(el("li", { class: "more", title: ordered.slice(most).join(", ") }, `+${more}`));
+  const present = [...hit.labels].sort((a, b) => shared.has(b) - shared.has(a));
+  const items = present.map((label) =>
+    shared.has(label)
+      ? el("li", { class: "shared" }, icon("check"), el("span", {}, label), screenReaderText(" (shared)"))
+      : el("li", {}, el("span", {}, label)),
+  );
+  items.push(...hit.unknown.map(unknownLabel));
+  if (items.length > most) {
+    const hidden = [...present, ...hit.unknown.map((label) => `${label}?`)].slice(most);
+    items.splice(most, hidden.length, el("li", { class: "more", title: hidden.join(", ") }, `+${hidden.length}`));
+  }
   return el("ul", { class: "labels", "aria-label": "Labels" }, ...items);
+}
+
+function unknownLabel(label) {
+  return el(
+    "li",
+    { class: "unknown", title: `Unknown whether the image has the label ${label}` },
+    el("span", {}, label),
+    el("span", { "aria-hidden": "true" }, "?"),
+    screenReaderText(" (unknown)"),
+  );
 }
 
 /** The pair of buttons that makes an image an example or a counter-example. */
@@ -123,7 +138,7 @@ export function tile(hit, { place, queryLabels, href, onSearch, onMark, onOpen }
       ),
     ),
     agreement && agreementBadge(agreement),
-    hit.labels.length > 0 && labelList(hit, LABELS_SHOWN),
+    hit.labels.length + hit.unknown.length > 0 && labelList(hit, LABELS_SHOWN),
     hit.similarity !== null && el("p", { class: "tile-name", title: hit.id }, name),
   );
 }

@@ -34,6 +34,7 @@ export function makeWelcome({ onLabel, onChoose }) {
 
   return {
     build(archive) {
+      const labels = archive.labels.filter(({ count: carried }) => carried > 0);
       const limit = bytes(archive.max_upload_bytes);
       const shown = archive.images === 1 ? "it shows" : "they show";
       place.replaceChildren(
@@ -51,7 +52,7 @@ export function makeWelcome({ onLabel, onChoose }) {
             ),
             el("p", { class: "muted" }, "Or click any image below to find others like it."),
           ),
-          archive.labels.length > 0 && labelCloud(archive.labels),
+          labels.length > 0 && labelCloud(labels),
         ].filter(Boolean),
       );
     },
