@@ -116,8 +116,9 @@ class LanceStore(Store):
                 columns = pa.schema([("name", pa.string()), ("content", pa.large_binary())])
                 db.create_table("model", pa.table(content, schema=columns))
             if "about" not in names or found.root != about.root:
-                mode = "overwrite" if "about" in names else "create"
-                _write_about(db, replace(found, root=about.root), mode)
+                _write_about(
+                    db, replace(found, root=about.root), "overwrite" if "about" in names else "create"
+                )
             if "images" not in names:
                 db.create_table("images", schema=schema(about.dim))
         return cls(uri)
