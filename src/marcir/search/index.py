@@ -78,7 +78,8 @@ class Indexed:
         if self.gone:
             lines.append(f"{self.gone:,} have no file any more; --prune removes them")
         if self.broken:
-            lines.append(f"{len(self.broken):,} broken images were left out:")
+            broken = len(self.broken)
+            lines.append(f"{broken:,} broken {'image was' if broken == 1 else 'images were'} left out:")
             lines += [f"  {problem}" for problem in self.broken.values()]
         lines += self.notes
         return "\n".join(lines)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from marcir.config import Config
-from marcir.errors import ConfigError, DependencyError, TrainingError
+from marcir.errors import ConfigError, TrainingError, needs
 from marcir.model.device import choose_device
 from marcir.model.precision import Precision, Trial, UnusablePrecisionError, choose_precision
 from marcir.processes import describe_exit
@@ -54,12 +54,8 @@ def decide_precision(config: Config, saved: Config | None = None) -> tuple[Confi
 
 def start_fabric(config: Config) -> "Fabric":
     """Set up devices and processes: one, several on this machine, or those of torchrun."""
-    try:
+    with needs("train"):
         from lightning_fabric import Fabric
-    except ModuleNotFoundError as error:
-        raise DependencyError(
-            "lightning-fabric is not installed. Install it with: pip install 'marcir[train]'"
-        ) from error
     # Fabric logs the use of bfloat16; `train` prints it with the reason.
     logging.getLogger("lightning_fabric.utilities.rank_zero").setLevel(logging.WARNING)
     local = int(os.environ.get("LOCAL_WORLD_SIZE", config.train.devices))
