@@ -126,7 +126,7 @@ def _from_options(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _add_options(parser: Parser, known: Mapping[str, Any]) -> None:
-    from marcir.config import DataConfig, EncoderConfig, LossConfig, TrainConfig
+    from marcir.config import DataConfig, EncoderConfig, LabelsConfig, LossConfig, TrainConfig
     from marcir.schema import fields_of
 
     parser.usage = "%(prog)s [--dataset NAME] [--root DIR] [--run DIR] [--SECTION.SETTING VALUE ...]"
@@ -145,7 +145,13 @@ def _add_options(parser: Parser, known: Mapping[str, Any]) -> None:
         help="settings by section; later files override earlier ones, and options override files",
     )
     parser.add_argument("--print_config", action="store_true", help="print all settings as YAML and exit")
-    sections = {"data": DataConfig, "encoder": EncoderConfig, "loss": LossConfig, "train": TrainConfig}
+    sections = {
+        "data": DataConfig,
+        "labels": LabelsConfig,
+        "encoder": EncoderConfig,
+        "loss": LossConfig,
+        "train": TrainConfig,
+    }
     for section, kind in sections.items():
         group = parser.add_argument_group(section, kind.__doc__)
         if section == "loss":

@@ -2,7 +2,7 @@
 
 import json
 from dataclasses import asdict
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any, Literal, get_args
 
 from safetensors.torch import save
 from torch import nn
@@ -38,6 +38,7 @@ class ModelConfig:
         label_checksum: Checksum of the label table that was split.
         split_checksum: Checksum of the split.
         unlisted: What labels were that the label table did not list, absent or unknown.
+        version: Version of the file format.
     """
 
     marcir: str
@@ -58,6 +59,7 @@ class ModelConfig:
     label_checksum: str
     split_checksum: str
     unlisted: str = "absent"
+    version: Literal[1] = 1
 
     def __post_init__(self) -> None:
         check_choice("dtype", self.dtype, ("uint8", "uint16", "int16", "float32"))
