@@ -149,7 +149,7 @@ def test_known_spellings_are_the_labels_that_a_list_may_leave_out(tmp_path: Path
         ("path,labels\na,\n# unlisted: unknown,\n", None, "line 3: .* must be the first line of the table"),
         (FIRST_LINE, None, "labels.csv: there is no header after line 1. Add one: path,labels"),
         (FIRST_LINE + "path,road\na,1\n", None, "line 2: there is a column for every label.*Write \\? where"),
-        ("path,road\na,1\n", "unknown", "line 1: there is a column for every label.*leave --unlisted out"),
+        ("path,road\na,1\n", "unknown", "line 1: there is a column for every label.*leave out `unlisted`"),
         ("a,1,?\nb,1,0\n", None, "line 1: 'a' is an image, not a header"),
         ("path,road\na,-1\n", None, "line 2: label 'road' is '-1'. Use 0, 1 or \\? \\(unknown\\)"),
     ],

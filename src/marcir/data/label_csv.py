@@ -97,7 +97,7 @@ def read_label_table(
     if unlisted == "unknown" and not is_list:
         raise DataError(
             f"{path} line {first}: there is a column for every label, so that no label is unlisted. Write ? "
-            "where a label is unknown, and leave --unlisted out."
+            "where a label is unknown, and leave out `unlisted`."
         )
     names = [] if is_list else _columns(f"{path} line {first}", header[1:], spellings)
     read: list[tuple[str, dict[str, State], int]] = []

@@ -164,7 +164,9 @@ def _shared_data(base: Config, seed: int, results: Results) -> _SharedData:
     for problem in broken.values():
         print_status(f"skipped {problem}")
     if not path.exists() and data.split is None:
-        draw_split_file(data.name, data.root, path, data.labels, seed, data.method, data.on_broken)
+        draw_split_file(
+            data.name, data.root, path, data.labels, seed, data.method, data.on_broken, data.unlisted
+        )
     split = Split.load(path, archive)
     if len(split.test) < 2:
         raise DataError(

@@ -89,7 +89,7 @@ def open_task(config: Config, saved_split: Path | None = None) -> Task:
     train = split.positions(archive, "train")
     training_labels = _training_labels(archive, train, config.labels)
     y = training_labels[train]
-    _check_labels(archive, y)
+    _check_labels(archive, y == 1)
     if config.train.batch_size > len(y):
         raise ConfigError(
             f"train.batch_size = {config.train.batch_size}: there are only {len(y)} training images. "
@@ -128,17 +128,16 @@ def band_statistics(task: Task) -> tuple[tuple[float, ...], tuple[float, ...]]:
 
 
 def _check_loss(config: Config, archive: Archive) -> None:
-    """Refuse a loss that does not take the archive's unknown labels, before images are read."""
+    """Refuse a loss that does not take unknown labels where there are some, before images are read."""
     unknown = config.labels.unknown == "aware" and (archive.has_unknown or config.labels.hide > 0)
     if unknown and not loss_class(config.loss.name).takes_unknown:
         raise ConfigError(
             f"loss.name = {config.loss.name}: it needs complete labels, and some of {archive.root} are "
-            "unknown. Use another loss, such as marc-proto, or take them for absent (labels.unknown absent)."
+            "unknown. Use another loss, such as marc-proto, or --labels.unknown absent."
         )
 
 
 def _check_labels(archive: Archive, y: Tensor) -> None:
-    y = y > 0
     used = int(y.any(0).sum())
     if used < 2:
         raise LabelError(

@@ -222,8 +222,7 @@ def _report_start(reporter: Reporter, config: Config, task: Task, precision: Pre
     reporter.info(f"computing in {precision}")
     for problem in task.source.broken.values():
         reporter.info(f"skipped {problem}")
-    if task.archive.has_unknown:
-        _report_unknown(reporter, task)
+    _report_unknown(reporter, task)
     if len(task.positions("validation")) < 2:
         reporter.warn("there are no validation images: the weights of the last epoch are kept, not the best.")
     if len(task.positions("test")) < 2:
@@ -232,8 +231,9 @@ def _report_start(reporter: Reporter, config: Config, task: Task, precision: Pre
 
 def _report_unknown(reporter: Reporter, task: Task) -> None:
     """Report unknown labels, and parts in which they leave out most pairs."""
-    share = float((task.archive.labels[task.positions("train")] < 0).float().mean())
-    reporter.info(f"{percent(share)} % of the labels of the training images are unknown")
+    share = float((task.training_labels[task.positions("train")] < 0).float().mean())
+    if share:
+        reporter.info(f"{percent(share)} % of the labels of the training images are unknown")
     use = {
         "validation": "the best weights are chosen by the others",
         "test": "scores of the others say little",
