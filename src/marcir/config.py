@@ -184,9 +184,9 @@ def with_dataset(content: Mapping[str, Any]) -> Mapping[str, Any]:
     data = content.get("data")
     if not isinstance(data, Mapping) or "name" in data or not isinstance(root := data.get("root"), str):
         return content
-    if not Path(root).is_dir():
-        raise ConfigError(f"--root {root}: not a folder.")
     if data.get("labels") is None and not (Path(root) / "labels.csv").exists():
+        if not Path(root).is_dir():
+            raise ConfigError(f"--root {root}: not a folder.")
         raise ConfigError(
             f"--root {root}: there is no labels.csv in it. Add one (path,labels), give one with --labels, or "
             "name the dataset: --dataset ucm, ml-aid ..."

@@ -137,7 +137,7 @@ def share_of_pairs_left_out(labels: Tensor, gallery_labels: Tensor | None = None
     0.3333333333333333
     """
     truth = GroundTruth.from_labels(labels, gallery_labels, Variants())
-    rows = torch.arange(len(truth.y)).split(max(1, PAIRS // len(truth.y_gallery)))
+    rows = torch.arange(len(truth.y), device=truth.y.device).split(max(1, PAIRS // len(truth.y_gallery)))
     left_out = sum(int(each.sum()) for each in map(truth.left_out, rows) if each is not None)
     return left_out / (len(truth.y) * truth.gallery)
 
