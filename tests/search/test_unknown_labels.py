@@ -7,7 +7,7 @@ import pytest
 from torch import Tensor
 
 from marcir.cli import main
-from marcir.errors import DataError
+from marcir.errors import ConfigError
 from marcir.model.encoder import Encoder
 from marcir.search import Filter
 from marcir.search.index import index
@@ -147,7 +147,7 @@ def test_options_that_need_another_are_refused_without_it(
 
 
 def test_another_meaning_of_silence_is_refused(store: Path, scenes: Path, table: Path) -> None:
-    with pytest.raises(DataError, match="unlisted = 'maybe': use 'absent' or 'unknown'."):
+    with pytest.raises(ConfigError, match="unlisted = 'maybe': unknown. Known: absent, unknown."):
         index(scenes, store, labels=table, unlisted="maybe")
-    with pytest.raises(DataError, match="unlisted: needs a label table"):
+    with pytest.raises(ConfigError, match="unlisted: needs a label table"):
         index(scenes, store, unlisted="unknown")

@@ -13,12 +13,12 @@ from pathlib import Path
 
 import numpy as np
 
-from marcir.checks import check_int
+from marcir.checks import check_choice, check_int
 from marcir.config import TrainConfig, suggest_batch_size
 from marcir.data.images import decode_image, read_content
 from marcir.data.label_csv import path_below, read_label_table
 from marcir.data.prefetch import in_batches, read_batches
-from marcir.errors import BrokenImageError, DataError, needs
+from marcir.errors import BrokenImageError, ConfigError, DataError, needs
 from marcir.figures.samples import displayable
 from marcir.model.embed import images_of_folder
 from marcir.model.model import BATCH, Model, load_model
@@ -131,6 +131,7 @@ def index(
         batch_size: Images that are embedded at a time.
 
     Raises:
+        ConfigError: For another value of `unlisted`, or where it is given without labels.
         DataError: For a folder without images, a store inside it, or a table that names none of them.
         StoreError: Where the store is of another model or another folder, or another process writes into it.
         KeyboardInterrupt: After Ctrl-C, when all that was embedded is in the store.
@@ -139,7 +140,7 @@ def index(
     check_int("batch_size", batch_size, 1)
     ids, paths = images_of_folder(images)
     if unlisted is not None and labels is None:
-        raise DataError("unlisted: needs a label table (labels).")
+        raise ConfigError("unlisted: needs a label table (labels).")
     known = _Known.read(labels, unlisted, metadata, Path(images), set(ids))
     loaded, files = _model_of(model, store, paths, device)
     about = About(fingerprint_of_model(files), loaded.dim, str(Path(images).absolute()))
@@ -333,8 +334,8 @@ def _label_rows(table: str | Path, unlisted: str | None) -> tuple[list[tuple[int
 
     `?name` is a label that is unknown. Where silence means unknown, all labels that a row does not list are.
     """
-    if unlisted not in (None, "absent", "unknown"):
-        raise DataError(f"unlisted = '{unlisted}': use 'absent' or 'unknown'.")
+    if unlisted is not None:
+        check_choice("unlisted", unlisted, ("absent", "unknown"))
     rows, listed = read_label_table(table)
     silent = sorted({name.removeprefix("?") for name in listed}) if unlisted == "unknown" else []
     found = []
