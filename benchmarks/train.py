@@ -118,7 +118,7 @@ def main() -> None:
             task,
             encoder,
             loss,
-            AugmentedImages(task, 0, fabric.device),
+            AugmentedImages(task, 0),
             Checkpoints(Path(folder), 1),
             Reporter(1, enabled=False),
             on_best=lambda: None,

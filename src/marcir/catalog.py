@@ -79,13 +79,23 @@ def list_losses() -> list[str]:
     return list(LOSSES)
 
 
+def loss_class(name: str) -> "type[MultiLabelLoss]":
+    """The class of a loss by name.
+
+    >>> loss_class("oml").takes_unknown
+    False
+    """
+    found: type[MultiLabelLoss] = resolve("loss", name, LOSSES)
+    return found
+
+
 def loss_options(name: str) -> dict[str, Any]:
     """The options of a loss and their defaults.
 
     >>> loss_options("supcon-any")
     {'tau': 0.3, 'chunk_size': None}
     """
-    parameters = inspect.signature(resolve("loss", name, LOSSES)).parameters.values()
+    parameters = inspect.signature(loss_class(name)).parameters.values()
     return {p.name: p.default for p in parameters if p.name not in _CONTEXT}
 
 

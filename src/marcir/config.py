@@ -14,7 +14,7 @@ from marcir.checks import NAMED_WEIGHTS
 from marcir.errors import ConfigError, did_you_mean, needs
 from marcir.schema import Field, Number, SchemaError, record, validate
 
-SECTIONS = ("data", "encoder", "loss", "train")
+SECTIONS = ("data", "labels", "encoder", "loss", "train")
 # Limits of the image size and of the embedding's length: more would exhaust the memory.
 MAX_SIZE, MAX_DIM = 1 << 13, 1 << 16
 
@@ -32,11 +32,28 @@ class DataConfig:
     )
     root: str | None = _setting(None, "the archive's folder (optional for scenes)")
     labels: str | None = _setting(None, "a label table outside the archive's folder")
+    unlisted: Literal["absent", "unknown"] | None = _setting(
+        None, "what labels are that the table does not list; what it says itself by default, else absent"
+    )
     split: str | None = _setting(None, "a file of `marcir data split`; drawn from train.seed by default")
     method: Literal["random", "stratified"] = _setting("random", "how a split is drawn")
     size: int | None = _setting(None, "image size of the network; 224, and 64 for scenes", ge=8, le=MAX_SIZE)
     cache: Literal["packed", "off"] = _setting("packed", "pack the images once, or read the files each time")
     on_broken: Literal["error", "skip"] = _setting("error", "refuse broken images or skip them")
+
+
+@record()
+class LabelsConfig:
+    """Unknown labels of the training images; validation and test labels stay as they are."""
+
+    unknown: Literal["aware", "absent"] = _setting(
+        "aware", "what unknown labels count as: aware leaves them open, absent takes them for absent"
+    )
+    hide: Number = _setting(0.0, "share of the labels to make unknown, for a study", ge=0, lt=1)
+    how: Literal["uniform", "present-only"] = _setting(
+        "uniform", "which are hidden: present and absent ones alike, or only present ones are ever stated"
+    )
+    seed: int = _setting(0, "seed of which labels are hidden", ge=0, le=2**63 - 1)
 
 
 @record()
@@ -110,6 +127,7 @@ class Config:
     """The configuration of a training run."""
 
     data: DataConfig = field(default_factory=DataConfig)
+    labels: LabelsConfig = field(default_factory=LabelsConfig)
     encoder: EncoderConfig = field(default_factory=EncoderConfig)
     loss: LossConfig = field(default_factory=LossConfig)
     train: TrainConfig = field(default_factory=TrainConfig)
@@ -143,9 +161,8 @@ class Config:
 
     def to_dict(self) -> dict[str, dict[str, Any]]:
         """The sections as in YAML: the loss's options beside its name."""
-        sections = {section: asdict(getattr(self, section)) for section in ("data", "encoder", "train")}
-        loss = {"name": self.loss.name, **self.loss.options}
-        return {section: loss if section == "loss" else sections[section] for section in SECTIONS}
+        sections = {section: asdict(getattr(self, section)) for section in SECTIONS}
+        return {**sections, "loss": {"name": self.loss.name, **self.loss.options}}
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any], run: str | None = None) -> "Config":

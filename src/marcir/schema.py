@@ -46,6 +46,7 @@ _MESSAGES = {
     "greater_than": "must be above {gt:g}",
     "greater_than_equal": "must be {ge} or more",
     "less_than_equal": "must be {le} or less",
+    "less_than": "must be below {lt:g}",
 }
 _UNKNOWN = ("unexpected_keyword_argument", "extra_forbidden")
 

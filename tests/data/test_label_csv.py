@@ -29,13 +29,13 @@ def written(tmp_path: Path, content: str | bytes) -> Path:
     ids=["list", "matrix", "byte-order mark", "CRLF", "blank lines", "quotes and spaces", "capitals"],
 )
 def test_both_forms_are_read_however_they_were_saved(content: str, tmp_path: Path) -> None:
-    rows, names = read_label_table(written(tmp_path, content))
+    rows, names, _ = read_label_table(written(tmp_path, content))
     assert [(row.image, row.labels) for row in rows] == [("a.png", ("road", "tree")), ("b.png", ())]
     assert names == ("road", "tree")
 
 
 def test_lines_are_counted_as_an_editor_counts_them(tmp_path: Path) -> None:
-    rows, _ = read_label_table(written(tmp_path, "path,labels\n\na.png,road\n\nb.png,tree\n"))
+    rows, *_ = read_label_table(written(tmp_path, "path,labels\n\na.png,road\n\nb.png,tree\n"))
     assert [row.line for row in rows] == [3, 5]
 
 
@@ -61,7 +61,7 @@ def test_lines_are_counted_as_an_editor_counts_them(tmp_path: Path) -> None:
         (",path,road\n0,a.png,1\n", "line 2: found the image 'a.png' in column 2, 'path'. Images must be"),
         (
             "path,label\na.png,road\n",
-            "line 2: label 'label' is 'road'. Use 0 or 1, or name the column `labels`",
+            "line 2: label 'label' is 'road'. Use 0, 1 or . .unknown., or name the column `labels`",
         ),
         ('path,labels\n"a.png,road\nb.png,tree\n', "line 2: a cell continues on the next line. Close its"),
         ('path,labels\na.png,"ro\nad"\n', "line 2: a cell continues on the next line. Close its"),
@@ -69,8 +69,8 @@ def test_lines_are_counted_as_an_editor_counts_them(tmp_path: Path) -> None:
         ("path,labels\na.png,road\n".encode("utf-16"), "line 1: not UTF-8. Save the table as UTF-8"),
         ("path,labels\na\0.png,road\n", "line 2: not UTF-8. Save the table as UTF-8"),
         ("path,road,tree\na.png,1\n", "line 2: expected 3 columns as in the header, found 2"),
-        ("path,road\na.png,1\nb.png,yes\n", "line 3: label 'road' is 'yes'. Use 0 or 1"),
-        ("path,road\na.png,\n", "line 2: label 'road' is ''. Use 0 or 1"),
+        ("path,road\na.png,1\nb.png,yes\n", "line 3: label 'road' is 'yes'. Use 0, 1 or"),
+        ("path,road\na.png,-1\n", "line 2: label 'road' is '-1'. Use 0, 1 or \\? \\(unknown\\)"),
         (
             "path,labels\na.png,road\nb.png,tree\na.png,tree\n",
             "line 4: duplicate image 'a.png', also in line 2",
@@ -98,7 +98,7 @@ def test_an_image_in_the_place_of_the_header_is_seen_by_its_ending(suffix: str, 
 
 
 def test_labels_that_are_numbers_are_no_missing_header(tmp_path: Path) -> None:
-    rows, names = read_label_table(written(tmp_path, "path,0,1,2\na.png,1,0,0\n"))
+    rows, names, _ = read_label_table(written(tmp_path, "path,0,1,2\na.png,1,0,0\n"))
     assert names == ("0", "1", "2")
     assert rows[0].labels == ("0",)
 
@@ -111,7 +111,7 @@ SPELLINGS = {"car": "car", "cars": "car", "ship": "ship"}
     ["path,Cars,ship\na,1,0\nb,0,0\n", "path,labels\na,CARS\nb,\n", "path,labels\na,cars;car\nb,\n"],
 )
 def test_known_labels_get_their_one_name(content: str, tmp_path: Path) -> None:
-    rows, _ = read_label_table(written(tmp_path, content), spellings=SPELLINGS)
+    rows, *_ = read_label_table(written(tmp_path, content), spellings=SPELLINGS)
     assert [row.labels for row in rows] == [("car",), ()]
 
 

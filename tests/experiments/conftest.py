@@ -9,6 +9,7 @@ import marcir.experiments.benchmark
 from benchmark_runs import perform_here
 from marcir.experiments.benchmark import benchmark
 from marcir.scenes.write import write_scenes
+from report_records import save_pixel
 
 
 @pytest.fixture(scope="session")
@@ -67,3 +68,9 @@ def unbroken(plan_file: Path, cache: Path, tmp_path_factory: pytest.TempPathFact
         done = benchmark(plan_file, results)
     assert "6 of 6 runs have scores, 6 were trained now" in str(done)
     return results
+
+
+@pytest.fixture
+def unrendered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Figures of a report are composed, but not rendered."""
+    monkeypatch.setattr("matplotlib.figure.Figure.savefig", save_pixel)

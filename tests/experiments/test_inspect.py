@@ -224,3 +224,60 @@ def test_a_table_without_images_is_refused(tmp_path: Path, capsys: pytest.Captur
     (tmp_path / "labels.csv").write_text("path,labels\n")
     assert main(["data", "inspect", "--dataset", "manifest", "--root", str(tmp_path)]) == 2
     assert "lists no images" in capsys.readouterr().err
+
+
+def test_inspect_counts_three_states_where_labels_are_unknown(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = root / "labels.csv"
+    table.write_text("path,labels\na/one.png,road;tree\na/two.jpg,?road;water\nthree.webp,?road;?water\n")
+    found = inspect("manifest", root)
+    assert found.counts == {"road": 1, "tree": 1, "water": 1}
+    assert found.unknown == {"road": 2, "tree": 0, "water": 1}
+    assert found.absent == {"road": 0, "tree": 2, "water": 1}
+    assert found.labels_per_image == {2: 1, 1: 1, 0: 1}
+    assert found.silence is None
+    assert main(["data", "inspect", "--dataset", "manifest", "--root", str(root)]) == 0
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[1].split() == ["present", "absent", "unknown"]
+    assert printed[2].split() == ["road", "1", "0", "2"]
+    assert "unknown: 33.3 % of the labels; what is not listed is absent" in printed
+    assert not any("WARNING" in line for line in printed)
+
+
+def test_inspect_asks_what_silence_means_where_many_images_have_no_label(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["data", "inspect", "--dataset", "manifest", "--root", str(root)]
+    assert main(command) == 0
+    assert (
+        "WARNING: 33 % of the images have no label. If the table lists only what was seen, use --unlisted"
+        in (capsys.readouterr().out)
+    )
+    assert main([*command, "--unlisted", "unknown"]) == 0
+    printed = capsys.readouterr().out
+    assert "WARNING" not in printed
+    assert "unknown: 66.7 % of the labels; what is not listed is unknown" in printed
+
+
+def test_a_split_depends_on_what_silence_means(
+    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["data", "split", "--dataset", "manifest", "--root", str(root), "--out"]
+    for name, more in {
+        "a.json": [],
+        "b.json": ["--unlisted", "absent"],
+        "c.json": ["--unlisted", "unknown"],
+    }.items():
+        assert main([*command, str(tmp_path / name), *more]) == 0
+    absent, same, unknown = ((tmp_path / f"{name}.json").read_bytes() for name in "abc")
+    assert absent == same != unknown
+    table = root / "labels.csv"
+    table.write_text("# unlisted: unknown\n" + table.read_text())
+    assert main([*command, str(tmp_path / "d.json")]) == 0
+    assert (tmp_path / "d.json").read_bytes() == unknown
+    capsys.readouterr()
+    assert main([*command, str(tmp_path / "e.json"), "--unlisted", "absent"]) == 2
+    printed = capsys.readouterr().err
+    assert "labels.csv line 1: found '# unlisted: unknown', but --unlisted is absent." in printed
+    assert printed.count("\n") == 1

@@ -28,7 +28,7 @@ from marcir.experiments.report.significance import compare_methods
 from marcir.metrics.retrieval_metrics import METRICS
 from marcir.metrics.retrieval_scores import retrieval_scores
 from marcir.types import Embeddings
-from report_records import made_ablations, made_comparison, made_record, made_scores
+from report_records import made_ablations, made_comparison, made_record, made_scores, save_pixel
 from test_cli import refusal
 
 PUBLISHED = {
@@ -45,17 +45,6 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
     made = made_comparison(tmp_path_factory.mktemp("results"))
     made_ablations(made)
     return made
-
-
-def save_pixel(_: object, path: Path, **options: object) -> None:
-    """Save a figure as one pixel: rendering takes most of the time of a report."""
-    Image.new("L", (1, 1)).save(path, "PNG")
-
-
-@pytest.fixture
-def unrendered(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Figures are composed, but not rendered."""
-    monkeypatch.setattr("matplotlib.figure.Figure.savefig", save_pixel)
 
 
 @pytest.fixture(params=["unrendered", pytest.param("rendered", marks=pytest.mark.slow)])

@@ -1,5 +1,6 @@
 """Figures of the report: written, within their edges, and true to what they are given."""
 
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -108,6 +109,28 @@ def test_curves_have_their_methods_styles_and_level_lines(drawn: list[Figure], t
     }
     assert len(looks) == len(METHODS)
     assert drawn[0].axes[0].get_ylim() == drawn[0].axes[1].get_ylim()
+
+
+def test_panels_of_one_measure_share_their_range_and_the_last_row_may_be_shorter(
+    drawn: list[Figure], tmp_path: Path
+) -> None:
+    panels = [
+        CurvePanel(f"panel {k}", "share", {"MARC": Curve(np.array([0.3, 0.6]), RNG.random(2), RNG.random(2))})
+        for k in range(3)
+    ]
+    panels[2] = replace(panels[2], flat={"none hidden": 0.9})
+    draw_setting_curves([panels[:2], panels[2:]], tmp_path / "panels.png", same_range=True)
+    assert_is_whole(drawn[0], tmp_path / "panels.png")
+    assert len({axes.get_ylim() for axes in drawn[0].axes}) == 1
+    assert [axes.axison for axes in drawn[0].axes] == [True, True, True, False]
+    legend = {text.get_text(): line for text, line in zip(*_legend(drawn[0]), strict=True)}
+    assert (legend["none hidden"].get_linestyle(), legend["none hidden"].get_marker()) == (":", "")
+    assert legend["MARC"].get_linestyle() == "-"
+
+
+def _legend(figure: Figure) -> tuple[list[Any], list[Any]]:
+    (legend,) = figure.legends
+    return legend.get_texts(), legend.get_lines()
 
 
 def test_settings_that_span_much_have_a_logarithmic_axis(drawn: list[Figure], tmp_path: Path) -> None:

@@ -156,3 +156,23 @@ def test_a_file_that_is_no_vocabulary_is_refused_with_its_path(tmp_path: Path, c
 def test_a_missing_file_is_refused_with_its_path(tmp_path: Path) -> None:
     with pytest.raises(LabelError, match=r"missing\.json"):
         LabelVocabulary.load(tmp_path / "missing.json")
+
+
+def test_unknown_labels_are_encoded_as_minus_one() -> None:
+    y = SCENES.encode([["road"], []], unknown=[["tree"], ["road", "tree"]])
+    assert y.tolist() == [[0, 1, -1], [0, -1, -1]]
+    assert SCENES.decode(y) == [["road"], []]
+    assert SCENES.encode([["road"]], unknown=[[]]).dtype == torch.bool
+
+
+@pytest.mark.parametrize(
+    ("unknown", "message"),
+    [
+        ([["road"]], "image 0: label 'road' is present and unknown. Keep one"),
+        ([["tree"], ["tree"]], "unknown labels of 2 images, but labels of 1"),
+        ([["tre"]], "unknown label 'tre'. Did you mean 'tree'"),
+    ],
+)
+def test_unknown_labels_that_do_not_fit_are_refused(unknown: list[list[str]], message: str) -> None:
+    with pytest.raises(LabelError, match=message):
+        SCENES.encode([["road"]], unknown=unknown)

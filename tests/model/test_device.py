@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -24,7 +25,7 @@ def test_auto_is_cuda_then_mps_then_the_cpu(monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.mark.parametrize(
     ("name", "text"),
-    [("gpu", "Did you mean"), ("cud", "Did you mean 'cuda'?"), ("xpu", "unknown"), ("meta", "unknown")],
+    [("gpu", "Choose auto, cpu, cuda"), ("cud", "Choose"), ("xpu", "unknown"), ("meta", "unknown")],
 )
 def test_an_unknown_device_is_refused(name: str, text: str) -> None:
     with pytest.raises(ConfigError, match=text):
@@ -89,6 +90,32 @@ def test_batches_are_computed_in_threads_and_come_in_order(count: int) -> None:
     if count == 9:
         assert len(threads) == 3
         assert {number for _, number in threads} == {1}
+    assert torch.get_num_threads() == 3
+
+
+@pytest.mark.usefixtures("three_threads")
+def test_few_batches_share_all_processors() -> None:
+    threads = set[tuple[str, int]]()
+    barrier = threading.Barrier(2)
+
+    def network(_: int, images: Tensor) -> Tensor:
+        barrier.wait(timeout=60)
+        threads.add((threading.current_thread().name, torch.get_num_threads()))
+        return images
+
+    list(run_batches(network, batches_of(2, []), torch.device("cpu")))
+    assert sorted(number for _, number in threads) == [1, 2]
+
+
+@pytest.mark.usefixtures("three_threads")
+def test_runs_at_the_same_time_leave_the_number_of_threads_as_it_was() -> None:
+    def one_run(_: int) -> int:
+        list(run_batches(lambda _, images: images @ images.T, batches_of(9, []), torch.device("cpu")))
+        return torch.get_num_threads()
+
+    with ThreadPoolExecutor(4) as pool:
+        assert set(pool.map(one_run, range(12))) == {3}
+        assert {each.result() for each in [pool.submit(torch.get_num_threads) for _ in range(8)]} == {3}
     assert torch.get_num_threads() == 3
 
 

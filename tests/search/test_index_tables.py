@@ -43,7 +43,7 @@ def test_a_table_that_names_every_image_is_not_mentioned(model: Path, scenes: Pa
 def test_absolute_paths_below_the_folder_are_those_of_its_images(
     model: Path, scenes: Path, tmp_path: Path
 ) -> None:
-    rows, _ = read_label_table(scenes / "labels.csv")
+    rows, *_ = read_label_table(scenes / "labels.csv")
     lines = [f"{scenes / row.image},{';'.join(row.labels)}" for row in rows]
     done = index(scenes, tmp_path / "store", model=model, labels=written(tmp_path / "absolute.csv", *lines))
     assert done.notes == ()
@@ -60,7 +60,7 @@ def test_absolute_paths_below_the_folder_are_those_of_its_images(
 def test_training_takes_absolute_paths_below_the_folder(
     images: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    rows, _ = read_label_table(images / "labels.csv")
+    rows, *_ = read_label_table(images / "labels.csv")
     lines = [f"{images.absolute() / row.image},{';'.join(row.labels)}" for row in rows]
     written(images / "labels.csv", *lines)
     assert main(["data", "inspect", "--dataset", "manifest", "--root", str(images)]) == 0

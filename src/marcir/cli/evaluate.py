@@ -28,18 +28,24 @@ def run(parser: Parser, arguments: Sequence[str]) -> None:
     if options.dataset is not None:
         from marcir.training.evaluate import evaluate
 
-        names = ("root", "labels", "part", "name", "on_broken", "seed", "device", "batch_size")
-        given = {name: getattr(options, name) for name in names}
+        names = ("root", "labels", "unlisted", "part", "name", "on_broken", "seed", "device", "batch_size")
+        given = {name: getattr(options, name) for name in (*names, "allow_incomplete")}
         result = evaluate(options.model, options.dataset, variants=variants, **given)
         evaluation, queries, gallery, notes = result.evaluation, result.queries, None, result.notes
         _draw_hits(options, queries, gallery, options.images or (options.query and result.root))
     else:
         from marcir.data.labelled_embeddings import read_queries_and_gallery
-        from marcir.training.evaluation import evaluate_embeddings
+        from marcir.training.evaluation import evaluate_embeddings, refuse_incomplete
 
         queries, gallery = read_queries_and_gallery(
-            options.embeddings, options.labels, options.gallery_embeddings, options.gallery_labels
+            options.embeddings,
+            options.labels,
+            options.gallery_embeddings,
+            options.gallery_labels,
+            options.unlisted,
         )
+        if not options.allow_incomplete:
+            refuse_incomplete(queries.labels, None if gallery is None else gallery.labels)
         # First, to report a wrong id or folder before the long computation.
         _draw_hits(options, queries, gallery, options.images)
         name = options.name or Path(options.embeddings).stem
@@ -60,6 +66,12 @@ def _add_inputs(parser: Parser) -> None:
     """Add the options of what is scored: embeddings of any model, or a model on an archive."""
     parser.add_argument("--embeddings", metavar="NPZ", help="ids and vectors (.npz or .parquet)")
     parser.add_shared("--labels", help="label table; ids are its first column")
+    parser.add_shared("--unlisted")
+    parser.add_argument(
+        "--allow-incomplete",
+        action="store_true",
+        help="score also where unknown labels leave out more than half of the pairs of query and image",
+    )
     parser.add_argument("--gallery-embeddings", metavar="NPZ", help="a gallery other than the queries")
     parser.add_argument("--gallery-labels", metavar="CSV", help="its label table")
     parser.add_shared(

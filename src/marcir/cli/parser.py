@@ -13,6 +13,10 @@ SHARED: dict[str, dict[str, Any]] = {
     "--dataset": {"required": True, "metavar": "NAME", "help": "manifest (your own), ucm, scenes ..."},
     "--root": {"metavar": "DIR", "help": "the archive's folder (optional for scenes)"},
     "--labels": {"metavar": "CSV", "help": "a label table outside the archive's folder"},
+    "--unlisted": {
+        "choices": ["absent", "unknown"],
+        "help": "what labels are that the table does not list (default: what it says itself, else absent)",
+    },
     "--on-broken": {
         "default": "error",
         "choices": ["error", "skip"],
@@ -27,7 +31,7 @@ SHARED: dict[str, dict[str, Any]] = {
     "--results": {"required": True, "metavar": "DIR", "help": "one record per run; done runs stay"},
     "--jobs": {"type": int, "default": 1, "help": "runs at a time (default 1)"},
 }
-ARCHIVE = ("--dataset", "--root", "--labels")
+ARCHIVE = ("--dataset", "--root", "--labels", "--unlisted")
 PLAN = ("--config", "--results", "--jobs")
 
 

@@ -14,7 +14,13 @@ if TYPE_CHECKING:
 
 _METAVARS = {int: "INT", float: "FLOAT", bool: "{true,false}", str: "TEXT"}
 # Options shared with other commands, and the settings that they set.
-_SHORT = {"dataset": "data.name", "root": "data.root", "labels": "data.labels", "device": "train.device"}
+_SHORT = {
+    "dataset": "data.name",
+    "root": "data.root",
+    "labels": "data.labels",
+    "unlisted": "data.unlisted",
+    "device": "train.device",
+}
 
 
 def run(parser: Parser, arguments: Sequence[str]) -> None:
@@ -120,7 +126,7 @@ def _from_options(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _add_options(parser: Parser, known: Mapping[str, Any]) -> None:
-    from marcir.config import DataConfig, EncoderConfig, LossConfig, TrainConfig
+    from marcir.config import DataConfig, EncoderConfig, LabelsConfig, LossConfig, TrainConfig
     from marcir.schema import fields_of
 
     parser.usage = "%(prog)s [--dataset NAME] [--root DIR] [--run DIR] [--SECTION.SETTING VALUE ...]"
@@ -139,7 +145,13 @@ def _add_options(parser: Parser, known: Mapping[str, Any]) -> None:
         help="settings by section; later files override earlier ones, and options override files",
     )
     parser.add_argument("--print_config", action="store_true", help="print all settings as YAML and exit")
-    sections = {"data": DataConfig, "encoder": EncoderConfig, "loss": LossConfig, "train": TrainConfig}
+    sections = {
+        "data": DataConfig,
+        "labels": LabelsConfig,
+        "encoder": EncoderConfig,
+        "loss": LossConfig,
+        "train": TrainConfig,
+    }
     for section, kind in sections.items():
         group = parser.add_argument_group(section, kind.__doc__)
         if section == "loss":
@@ -155,6 +167,8 @@ def _add(group: Any, name: str, kind: Any, default: Any, text: str) -> None:
     """Add an option whose help shows its type or choices, and its default."""
     kinds = [each for each in get_args(kind) if each is not type(None)] or [kind]
     chosen = get_origin(kind) is Literal
+    if not chosen and get_origin(kinds[0]) is Literal:  # a choice or None
+        kinds, chosen = list(get_args(kinds[0])), True
     shown = "" if default is None else f"(default: {str(default).lower() if kind is bool else default})"
     group.add_argument(
         f"--{name}",

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from marcir.catalog import create_reader
 from marcir.data.images import read_image
+from marcir.data.label_csv import Unlisted
 from marcir.errors import ConfigError, DataError
 from marcir.files import cache_folder
 from marcir.labels import LabelVocabulary
@@ -26,9 +27,10 @@ class Archive:
         root: The archive's folder.
         ids: One id per image: its file name in a published dataset, its path in your own.
         paths: The image files.
-        labels: Multi-hot labels, bool. (N, L)
+        labels: Multi-hot labels, bool; where some are unknown, int8: 1 present, 0 absent, -1 unknown. (N, L)
         vocabulary: The names of the labels.
         split_sizes: Published sizes of the training, validation and test parts of a complete archive.
+        unlisted: What labels are that the label table does not list; `labels` already follow it.
     """
 
     name: str
@@ -38,6 +40,7 @@ class Archive:
     labels: Tensor
     vocabulary: LabelVocabulary
     split_sizes: tuple[int, int, int] | None = None
+    unlisted: Unlisted = "absent"
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -66,6 +69,11 @@ class Archive:
             split_sizes=None,
         )
 
+    @property
+    def has_unknown(self) -> bool:
+        """Whether a label of an image is unknown."""
+        return bool((self.labels < 0).any())
+
     @cached_property
     def position_of(self) -> dict[str, int]:
         """Positions by id."""
@@ -81,17 +89,24 @@ class Archive:
             digest.update(_bytes(name) + b"\0")
         table = self.labels.numpy()[:, columns]
         for position in order:
+            # One byte per label. Known labels have the same bytes as bool and as int8.
             digest.update(_bytes(self.ids[position]) + b"\0" + table[position].tobytes())
         return digest.hexdigest()
 
 
-def open_archive(dataset: str, root: str | Path | None, labels: str | Path | None = None) -> Archive:
+def open_archive(
+    dataset: str,
+    root: str | Path | None,
+    labels: str | Path | None = None,
+    unlisted: Unlisted | None = None,
+) -> Archive:
     """Read an archive by the name of its dataset.
 
     Args:
         dataset: The dataset's name.
         root: The archive's folder; only `scenes` has a default.
         labels: A label table outside the folder.
+        unlisted: What labels are that the table does not list; by default what it says itself, else absent.
 
     Raises:
         ConfigError: For an unknown dataset, or a missing `root`.
@@ -105,7 +120,7 @@ def open_archive(dataset: str, root: str | Path | None, labels: str | Path | Non
     root = Path(root)
     if dataset != "scenes" and not root.is_dir():
         raise DataError(f"{dataset}: root={root} is not a folder. Expected there: {reader.LAYOUT}.")
-    archive = reader.read(root, labels)
+    archive = reader.read(root, labels, unlisted)
     if not len(archive):
         raise DataError(f"{dataset}: the label table of {root} lists no images.")
     return archive

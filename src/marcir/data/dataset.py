@@ -27,7 +27,8 @@ _BATCH = 64  # files per batch
 class ArchiveDataset(Dataset[Sample], ABC):
     """Square images of one size, bands and dtype with their labels, by position in the archive.
 
-    A `torch.utils.data.Dataset`: each sample has `image` (C, S, S), `label` (L,) and `id`.
+    A `torch.utils.data.Dataset`: each sample has `image` (C, S, S), `label` (L,) and `id`. Labels are
+    those of `Archive.labels`, -1 for unknown ones.
 
     >>> loader = torch.utils.data.DataLoader(dataset, batch_size=64, num_workers=4)  # doctest: +SKIP
 

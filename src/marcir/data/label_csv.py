@@ -4,24 +4,55 @@ import csv
 import io
 import posixpath
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal, NamedTuple, get_args
 
+from marcir.checks import check_choice
 from marcir.errors import DataError, did_you_mean
 
+Unlisted = Literal["absent", "unknown"]
+State = Literal["present", "absent", "unknown"]
 Line = tuple[int, list[str]]
+# Before a label name in a list, and in the cells of a matrix.
+_SIGNS: dict[str, State] = {"?": "unknown", "!": "absent"}
+_CELLS: dict[str, State] = {"1": "present", "0": "absent", "?": "unknown", "": "unknown"}
+_UNLISTED = re.compile(r"#\s*unlisted\s*:\s*(\w+)", re.IGNORECASE)
 _DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 _IMAGE_NAME = re.compile(r"\.(jpe?g|png|webp|tiff?)$", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
 class LabelRow:
-    """One row of a label table: image, labels and line number."""
+    """One row of a label table.
+
+    Attributes:
+        image: The image's name or path.
+        labels: Names of the labels present.
+        line: Line number in the file.
+        unknown: Names of the labels that are unknown. All other labels of the table are absent.
+    """
 
     image: str
     labels: tuple[str, ...]
     line: int
+    unknown: tuple[str, ...] = ()
+
+
+class LabelTable(NamedTuple):
+    """The content of a label table.
+
+    Attributes:
+        rows: One row per image.
+        names: The label names: those of the header for a matrix, sorted for a list.
+        unlisted: What a label is where a list does not name it. The rows' `unknown` already follow it; it
+            matters for images without a row, and for labels that only another table has.
+    """
+
+    rows: list[LabelRow]
+    names: tuple[str, ...]
+    unlisted: Unlisted
 
 
 def path_below(root: Path, path: str) -> str:
@@ -34,42 +65,103 @@ def path_below(root: Path, path: str) -> str:
 
 
 def read_label_table(
-    path: str | Path, delimiter: str = ",", spellings: Mapping[str, str] | None = None
-) -> tuple[list[LabelRow], tuple[str, ...]]:
+    path: str | Path,
+    delimiter: str = ",",
+    spellings: Mapping[str, str] | None = None,
+    unlisted: Unlisted | None = None,
+) -> LabelTable:
     """Read a label table in either of two forms.
 
-    A 0/1 matrix has one column per label (`path,building,road`); a list has the column `labels`, with `;`
-    between names (`path,labels`). A byte-order mark, CRLF and blank lines are accepted.
+    A matrix has one column per label (`path,building,road`) with 1 for present, 0 for absent, and `?` or
+    nothing for unknown. A list has the column `labels`, with `;` between names (`path,labels`): `name` is
+    present, `?name` unknown, `!name` absent. Labels that a list does not name are absent; with the first line
+    `# unlisted: unknown` they are unknown. A byte-order mark, CRLF and blank lines are accepted.
 
     Args:
         path: The table.
         delimiter: The column delimiter.
         spellings: Maps every accepted spelling, in lower case, to the name of a known label. If given, other
             labels are refused, and so is a matrix with a missing or duplicate column.
-
-    Returns:
-        The rows, and the label names: those of the header for a matrix, sorted for a list.
+        unlisted: What labels are that a list does not name; by default what the table says, else absent.
 
     Raises:
         DataError: Names the file and the line.
     """
     path = Path(path)
-    (first, header), *body = _read_lines(path, delimiter)
+    lines = _read_lines(path, delimiter)
+    unlisted = _unlisted(path, lines, unlisted)
+    (first, header), *body = lines
     header = [cell.strip() for cell in header]
     _check_header(f"{path} line {first}", header, delimiter)
     is_list = _is_list(header)
+    if unlisted == "unknown" and not is_list:
+        raise DataError(
+            f"{path} line {first}: there is a column for every label, so that no label is unlisted. Write ? "
+            "where a label is unknown, and leave out `unlisted`."
+        )
     names = [] if is_list else _columns(f"{path} line {first}", header[1:], spellings)
-    rows = []
+    read: list[tuple[str, dict[str, State], int]] = []
     for line, cells in body:
         where = f"{path} line {line}"
+        if _UNLISTED.match(cells[0].strip()):
+            raise DataError(f"{where}: '{cells[0].strip()}' must be the first line of the table. Move it.")
         if len(cells) != len(header):
             raise DataError(_column_count_error(where, header, cells, delimiter))
-        labels = _list_cell(where, cells[1], spellings) if is_list else _matrix_cells(where, names, cells)
-        rows.append(LabelRow(cells[0].strip(), labels, line))
-    _check_images(path, rows)
+        states = _list_cell(where, cells[1], spellings) if is_list else _matrix_cells(where, names, cells)
+        read.append((cells[0].strip(), states, line))
     if is_list:
-        names = sorted({label for row in rows for label in row.labels})
-    return rows, tuple(names)
+        names = sorted({label for _, states, _ in read for label in states} | set((spellings or {}).values()))
+    else:
+        unlisted = "absent"
+    rows = _rows(read, names, unlisted)
+    _check_images(path, rows)
+    return LabelTable(rows, tuple(names), unlisted)
+
+
+def _rows(
+    read: list[tuple[str, dict[str, State], int]], names: list[str], unlisted: Unlisted
+) -> list[LabelRow]:
+    """The rows, with the states of labels that a row does not name."""
+    rows = []
+    # The tuples of equal rows are made once: those of unknown labels may be long.
+    made: dict[tuple[tuple[str, State], ...], tuple[tuple[str, ...], tuple[str, ...]]] = {}
+    for image, states, line in read:
+        key = tuple(states.items())
+        if key not in made:
+            present = tuple(name for name, state in key if state == "present")
+            listed = states if unlisted == "absent" else {name: states.get(name, unlisted) for name in names}
+            made[key] = present, tuple(name for name, state in listed.items() if state == "unknown")
+        present, unknown = made[key]
+        rows.append(LabelRow(image, present, line, unknown))
+    return rows
+
+
+def _unlisted(path: Path, lines: list[Line], option: Unlisted | None) -> Unlisted:
+    """What labels are that a list does not name; removes the line that says it from the lines."""
+    if option is not None:
+        check_choice("unlisted", option, get_args(Unlisted))
+    number, cells = lines[0]
+    text = cells[0].strip()
+    # A spreadsheet adds empty cells.
+    if not text.startswith("#") or any(cell.strip() for cell in cells[1:]):
+        return option or "absent"
+    found = _UNLISTED.fullmatch(text)
+    choices: dict[str, Unlisted] = {choice: choice for choice in get_args(Unlisted)}
+    said = choices.get(found[1].lower()) if found else None
+    if said is None:
+        raise DataError(
+            f"{path} line {number}: found '{text}'. Write '# unlisted: absent' or '# unlisted: unknown', or "
+            "remove the line."
+        )
+    if option not in (None, said):
+        raise DataError(
+            f"{path} line {number}: found '{text}', but --unlisted is {option}. Leave the option out, or "
+            "correct the line."
+        )
+    del lines[0]
+    if not lines:
+        raise DataError(f"{path}: there is no header after line {number}. Add one: path,labels")
+    return said
 
 
 def _read_lines(path: Path, delimiter: str) -> list[Line]:
@@ -119,7 +211,7 @@ def _check_header(where: str, header: list[str], delimiter: str) -> None:
             f"{where}: found one column{f', separated by {other}?' if other else '.'} "
             f"Columns are separated by {_DELIMITERS[delimiter]}: an image and its labels."
         )
-    if _IMAGE_NAME.search(header[0]) or set(header[1:]) <= {"0", "1"}:
+    if _IMAGE_NAME.search(header[0]) or (set(header[1:]) <= set(_CELLS) and any(header[1:])):
         raise DataError(
             f"{where}: '{header[0]}' is an image, not a header. Add a first line: path, then `labels` "
             "or the label names."
@@ -180,26 +272,50 @@ def _canonical(where: str, name: str, spellings: Mapping[str, str] | None) -> st
     return label
 
 
-def _list_cell(where: str, cell: str, spellings: Mapping[str, str] | None) -> tuple[str, ...]:
-    names: Iterable[str] = (name.strip() for name in cell.split(";"))
-    return tuple(dict.fromkeys(_canonical(where, name, spellings) for name in names if name))
+def _list_cell(where: str, cell: str, spellings: Mapping[str, str] | None) -> dict[str, State]:
+    """The states of the labels that a cell of a list names."""
+    states: dict[str, State] = {}
+    written: dict[str, str] = {}
+    for entry in filter(None, (part.strip() for part in cell.split(";"))):
+        sign = entry[0] if entry[0] in _SIGNS else ""
+        name = entry.removeprefix(sign).strip()
+        if not name:
+            raise DataError(
+                f"{where}: '{entry}' has no label name after it. Write ?name for an unknown label and !name "
+                "for an absent one. Where all that is not listed is unknown, begin the table with "
+                "'# unlisted: unknown'."
+            )
+        if sign and name[0] in _SIGNS:
+            bare = name.lstrip("".join(_SIGNS)).strip() or "name"
+            raise DataError(f"{where}: '{entry}' has two signs. Write ?{bare} (unknown) or !{bare} (absent).")
+        label = _canonical(where, name, spellings)
+        state: State = _SIGNS.get(sign, "present")
+        if states.setdefault(label, state) != state:
+            raise DataError(f"{where}: '{written[label]}' and '{entry}' contradict each other. Keep one.")
+        written.setdefault(label, entry)
+    return states
 
 
-def _matrix_cells(where: str, names: list[str], cells: list[str]) -> tuple[str, ...]:
-    labels = []
+def _matrix_cells(where: str, names: list[str], cells: list[str]) -> dict[str, State]:
+    """The states of all labels."""
+    states = {}
     for position, name in enumerate(names, 1):
         cell = cells[position].strip()
-        if _IMAGE_NAME.search(cell):
-            raise DataError(
-                f"{where}: found the image '{cell}' in column {position + 1}, '{name}'. Images must be in "
-                "the first column: remove the columns before it."
-            )
-        if cell not in ("0", "1"):
-            listed = ", or name the column `labels` to list names." if len(names) == 1 else "."
-            raise DataError(f"{where}: label '{name}' is {cell!r}. Use 0 or 1{listed}")
-        if cell == "1":
-            labels.append(name)
-    return tuple(labels)
+        if cell not in _CELLS:
+            raise DataError(_cell_error(where, names, position, cell))
+        states[name] = _CELLS[cell]
+    return states
+
+
+def _cell_error(where: str, names: list[str], position: int, cell: str) -> str:
+    name = names[position - 1]
+    if _IMAGE_NAME.search(cell):
+        return (
+            f"{where}: found the image '{cell}' in column {position + 1}, '{name}'. Images must be in "
+            "the first column: remove the columns before it."
+        )
+    listed = ", or name the column `labels` to list names." if len(names) == 1 else "."
+    return f"{where}: label '{name}' is {cell!r}. Use 0, 1 or ? (unknown){listed}"
 
 
 def _check_images(path: Path, rows: list[LabelRow]) -> None:

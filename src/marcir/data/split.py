@@ -167,9 +167,9 @@ def iterative_stratification(labels: np.ndarray, sizes: Sequence[int]) -> list[i
 
     After Sechidis, Tsoumakas and Vlahavas (2011). Labels (N, L), shuffled by the caller, are processed from
     the rarest remaining one. Each image goes to the part that lacks most images of the label; of several, to
-    the one that lacks most images. Parts have exactly the given sizes.
+    the one that lacks most images. Parts have exactly the given sizes. Unknown labels (-1) do not count.
     """
-    labels = labels.astype(bool)
+    labels = labels > 0
     wanted = np.outer(np.array(sizes) / len(labels), labels.sum(0))  # (parts, L)
     free = np.array(sizes, dtype=np.int64)
     part_of = np.full(len(labels), -1)

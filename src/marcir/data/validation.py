@@ -5,6 +5,8 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
 from typing import Literal, TypeVar, get_args
 
+from torch import Tensor
+
 from marcir.checks import check_choice
 from marcir.data.archive import Archive, image_files
 from marcir.data.images import SUFFIXES, PixelFormat, most_common_format, read_pixel_format
@@ -20,6 +22,8 @@ _LISTED = 10
 # Characters that are rarely part of a label name, and characters that often are.
 _SEPARATORS = ("|", ",")
 _JOINERS = (" ", "/", "+", "&")
+# Share of images without any label from which a label table may be incomplete.
+_MANY_WITHOUT_LABEL = 0.05
 
 
 def archive_format(archive: Archive) -> PixelFormat | None:
@@ -119,6 +123,30 @@ def suspicious_label_names(names: Sequence[str]) -> list[str]:
     return warnings + [
         f"{name!r}: several labels? Put ';' between." for name in names if _is_joined(name.casefold(), known)
     ]
+
+
+def silence_warning(labels: Tensor) -> str | None:
+    """A warning where so many images have no label that labels which are not listed may be unknown.
+
+    In a complete table images without any label are rare; where people list only what they saw, they are not
+    (docs/measurements.md has the numbers behind the limit).
+
+    Args:
+        labels: Labels of all images. (N, L)
+
+    >>> import torch
+    >>> silence_warning(torch.tensor([[1, 0], [0, 1], [0, 0]]))[:34]
+    '33 % of the images have no label. '
+    >>> silence_warning(torch.tensor([[1, 0], [0, 1], [0, -1]])) is None
+    True
+    """
+    share = float((labels <= 0).all(1).float().mean())
+    if bool((labels < 0).any()) or share < _MANY_WITHOUT_LABEL:
+        return None
+    return (
+        f"{100 * share:.0f} % of the images have no label. If the table lists only what was seen, use "
+        "--unlisted unknown; in a table of 0 and 1, clear the cells of unknown labels."
+    )
 
 
 def _is_joined(name: str, known: set[str]) -> bool:

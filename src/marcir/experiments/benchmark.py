@@ -70,7 +70,7 @@ def ablate(
     """Perform ablation studies on the datasets and with the seeds of a plan.
 
     Args:
-        config: The plan, a YAML file of `marcir benchmark`; its losses are not used.
+        config: The plan, a YAML file of `marcir benchmark`; only the study of unknown labels uses its losses.
         studies: Names of studies; none for all that fit the plan.
         results: Folder of the records; finished runs are not repeated.
         jobs: Number of parallel runs.
@@ -80,7 +80,7 @@ def ablate(
     for name in dict.fromkeys(studies or STUDIES):
         if name not in STUDIES:
             raise ConfigError(f"unknown study '{name}'. {did_you_mean(name, STUDIES)}")
-        refusal = next(filter(None, (STUDIES[name].refusal(base) for base in plan.bases)), None)
+        refusal = STUDIES[name].refusal(plan)
         if refusal is None:
             runs += STUDIES[name].runs(name, plan)
         elif studies:
@@ -164,7 +164,9 @@ def _shared_data(base: Config, seed: int, results: Results) -> _SharedData:
     for problem in broken.values():
         print_status(f"skipped {problem}")
     if not path.exists() and data.split is None:
-        draw_split_file(data.name, data.root, path, data.labels, seed, data.method, data.on_broken)
+        draw_split_file(
+            data.name, data.root, path, data.labels, seed, data.method, data.on_broken, data.unlisted
+        )
     split = Split.load(path, archive)
     if len(split.test) < 2:
         raise DataError(

@@ -3,7 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -17,6 +17,7 @@ from marcir.data.archive import Archive, open_archive
 from marcir.data.augment import Augmentation
 from marcir.data.dataset import ImageFiles
 from marcir.data.images import SUFFIXES
+from marcir.data.label_csv import Unlisted
 from marcir.data.resize import packed_size
 from marcir.data.split import Method, Split, draw_split
 from marcir.data.validation import (
@@ -25,6 +26,7 @@ from marcir.data.validation import (
     check_on_broken,
     leave_out_broken,
     raise_if_broken,
+    silence_warning,
     suspicious_label_names,
     unlisted_images,
     without_broken,
@@ -33,6 +35,7 @@ from marcir.errors import BrokenImageError, ConfigError
 from marcir.figures.heat_maps import draw_cooccurrence
 from marcir.figures.samples import draw_samples
 from marcir.labels import LabelStatistics
+from marcir.text_tables import percent
 
 # Endings of files that readers of archives open.
 _ARCHIVE_SUFFIXES = SUFFIXES | {".csv", ".tsv", ".txt"}
@@ -47,13 +50,16 @@ class Inspection:
         root: Its folder.
         images: Number of images.
         expected_images: The published number, if any.
-        counts: Images per label.
+        counts: Images in which each label is present.
         expected: Published images per label, if any.
-        labels_per_image: Number of images by number of labels.
-        distinct_sets: Number of distinct label sets.
+        labels_per_image: Number of images by number of labels present.
+        distinct_sets: Number of distinct sets of labels present.
         broken: Errors of unreadable images, by id.
         unnamed: Number of image files in the folder that the table does not name.
         doubts: Label names that look like typing errors, one sentence each.
+        unknown: Images in which each label is unknown; empty where all labels are known.
+        unlisted: What labels are that the label table does not list.
+        silence: A warning where these may be unknown instead.
     """
 
     name: str
@@ -67,19 +73,37 @@ class Inspection:
     broken: dict[str, str]
     unnamed: int = 0
     doubts: tuple[str, ...] = ()
+    unknown: dict[str, int] = field(default_factory=dict)
+    unlisted: Unlisted = "absent"
+    silence: str | None = None
+
+    @property
+    def absent(self) -> dict[str, int]:
+        """Images in which each label is known to be absent."""
+        return {name: self.images - n - self.unknown.get(name, 0) for name, n in self.counts.items()}
 
     def __str__(self) -> str:
         published = _published_note(self.images, self.expected_images)
         lines = [f"{self.name}: {self.images:,} images in {self.root}{published}"]
         width = max(len(name) for name in self.counts) if self.counts else 0
+        if self.unknown:
+            lines.append(f"  {'':{width}} {'present':>9} {'absent':>9} {'unknown':>9}")
         for name, count in self.counts.items():
             expected = self.expected[name] if self.expected else None
-            lines.append(f"  {name:{width}} {count:7,}{_published_note(count, expected)}")
+            counted = f"{count:7,}"
+            if self.unknown:
+                counted = f"{count:9,} {self.absent[name]:9,} {self.unknown[name]:9,}"
+            lines.append(f"  {name:{width}} {counted}{_published_note(count, expected)}")
+        if self.unknown:
+            share = sum(self.unknown.values()) / (self.images * len(self.counts))
+            lines.append(f"unknown: {percent(share)} % of the labels; what is not listed is {self.unlisted}")
         labelled = sum(count * images for count, images in self.labels_per_image.items())
         spread = ", ".join(f"{count}: {images:,}" for count, images in sorted(self.labels_per_image.items()))
         lines.append(f"labels per image: {labelled / max(self.images, 1):.2f} on average ({spread})")
         if unlabelled := self.labels_per_image.get(0):
             lines.append(f"without any label: {unlabelled:,} (kept; they are never anchors nor positives)")
+        if self.silence is not None:
+            lines.append(f"WARNING: {self.silence}")
         lines.append(f"distinct label sets: {self.distinct_sets:,}")
         lines.append(f"broken images: {len(self.broken):,}")
         lines += [f"  {problem}" for problem in self.broken.values()]
@@ -103,6 +127,7 @@ def inspect(
     heat_map: str | Path | None = None,
     on_broken: Literal["list", "skip"] = "list",
     report: Callable[[Inspection], object] | None = None,
+    unlisted: Unlisted | None = None,
 ) -> Inspection:
     """Count images and labels, read every image once, and draw the co-occurrence of labels.
 
@@ -110,12 +135,13 @@ def inspect(
     the heat map is drawn, so that an error there hides nothing.
     """
     check_choice("on_broken", on_broken, ("list", "skip"))
-    archive, reader = open_archive(dataset, root, labels), create_reader(dataset)
+    archive, reader = open_archive(dataset, root, labels, unlisted), create_reader(dataset)
     refuse_replacing(archive, labels, heat_map)
     broken = broken_images(archive)
     counted = without_broken(archive, broken, "skip") if on_broken == "skip" else archive
     names = counted.vocabulary.names
     statistics = LabelStatistics.from_labels(counted.labels)
+    unknown = (counted.labels < 0).sum(0).tolist()
     found = Inspection(
         name=archive.name,
         root=str(archive.root),
@@ -123,11 +149,14 @@ def inspect(
         expected_images=reader.IMAGES,
         counts=dict(zip(names, statistics.label_counts.tolist(), strict=True)),
         expected=dict(zip(reader.LABELS, reader.COUNTS, strict=True)) if reader.COUNTS else None,
-        labels_per_image=dict(Counter(counted.labels.sum(1).tolist())),
+        labels_per_image=dict(Counter((counted.labels > 0).sum(1).tolist())),
         distinct_sets=len(statistics.rows),
         broken=broken,
         unnamed=unlisted_images(archive, reader.IMAGE_FOLDER),
         doubts=tuple(suspicious_label_names(names)),
+        unknown=dict(zip(names, unknown, strict=True)) if any(unknown) else {},
+        unlisted=counted.unlisted,
+        silence=silence_warning(counted.labels),
     )
     if report is not None:
         report(found)
@@ -144,6 +173,7 @@ def split(
     seed: int = 0,
     method: Method = "random",
     on_broken: OnBroken = "error",
+    unlisted: Unlisted | None = None,
 ) -> tuple[Split, dict[str, str]]:
     """Draw a split, with the published sizes where the archive has the published number of images.
 
@@ -152,7 +182,7 @@ def split(
     Returns:
         The split, and the broken images that were left out.
     """
-    archive = open_archive(dataset, root, labels)
+    archive = open_archive(dataset, root, labels, unlisted)
     refuse_replacing(archive, labels, out)
     archive, broken = leave_out_broken(archive, on_broken)
     drawn = draw_split(archive, seed, method, archive.split_sizes)
@@ -170,12 +200,13 @@ def show(
     size: int = 128,
     seed: int = 0,
     on_broken: OnBroken = "error",
+    unlisted: Unlisted | None = None,
 ) -> dict[str, str]:
     """Draw some images and their augmented versions; returns the broken images that were left out."""
     for name, value in (("images", images), ("views", views), ("size", size)):
         check_int(f"--{name}", value, 1)
     check_on_broken(on_broken)
-    archive = open_archive(dataset, root, labels)
+    archive = open_archive(dataset, root, labels, unlisted)
     refuse_replacing(archive, labels, out)
     source = ImageFiles(archive, packed_size(size))
     order = torch.randperm(len(archive), generator=torch.Generator().manual_seed(check_seed(seed))).tolist()

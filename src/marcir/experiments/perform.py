@@ -85,7 +85,7 @@ def _with_results(record: Record, trained: TrainingResult | None) -> Record:
         judged_by=evaluation.judged_by,
         scores=evaluation.model,
         references={name: _reference(scores) for name, scores in evaluation.references.items()},
-        labels=tuple(tuple(names[k] for k in row.nonzero().flatten().tolist()) for row in images.labels),
+        labels=tuple(tuple(names[k] for k in row.nonzero().flatten().tolist()) for row in images.present),
     )
 
 

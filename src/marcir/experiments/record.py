@@ -11,6 +11,7 @@ from marcir.training.evaluation import StoredScores
 from marcir.types import Embeddings
 
 COMPARISON = "comparison"  # the study of `marcir benchmark`
+UNKNOWN_LABELS = "unknown-labels"  # the study of plans that hide labels
 _BYTES, _CUT = 150, 120  # of a file name: the maximum, and the length of a truncated one
 
 

@@ -9,6 +9,7 @@ from marcir.catalog import LOSSES, loss_options
 from marcir.checks import RANDOM_WEIGHTS
 from marcir.config import Config, LossConfig
 from marcir.experiments.plan import Plan, Run, with_seed
+from marcir.experiments.record import UNKNOWN_LABELS
 from marcir.labels.statistics import ANCHOR_FREQUENCIES, PAIR_FREQUENCIES
 
 ALPHAS = (0.0, 0.25, 0.5, 1.0, 1.5, 2.0, 3.0)
@@ -78,23 +79,32 @@ class Study:
         variants: Yields its runs.
         unfrozen: Whether it needs a trainable backbone.
         pretrained: Whether it needs pretrained weights.
+        from_plan: Whether its runs are not variants, but those of the plan that hide labels.
     """
 
     question: str
     variants: Callable[[], Iterable[Variant]]
     unfrozen: bool = False
     pretrained: bool = False
+    from_plan: bool = False
 
-    def refusal(self, base: Config) -> str | None:
-        """Why it cannot be performed with these settings; None where it can."""
-        if self.unfrozen and base.encoder.frozen:
+    def refusal(self, plan: Plan) -> str | None:
+        """Why it cannot be performed with this plan; None where it can."""
+        if self.from_plan and not plan.hides_labels:
+            return "the plan hides no labels: set labels, such as {hide: [0.3, 0.6]}"
+        if not self.from_plan and plan.hides_labels:
+            return "the plan hides labels, and this study has complete ones: remove labels from the plan"
+        if self.unfrozen and any(base.encoder.frozen for base in plan.bases):
             return "it needs a backbone that is trained: set encoder.frozen to false"
-        if self.pretrained and base.encoder.weights in RANDOM_WEIGHTS:
+        if self.pretrained and any(base.encoder.weights in RANDOM_WEIGHTS for base in plan.bases):
             return "it needs first weights to compare with none: set encoder.weights"
         return None
 
     def runs(self, name: str, plan: Plan) -> Iterator[Run]:
         """Its runs on all datasets and with all seeds of a plan."""
+        if self.from_plan:
+            yield from (run for run in plan.runs() if run.study == name)
+            return
         for seed in plan.seeds:
             for base in plan.bases:
                 for variant in self.variants():
@@ -178,5 +188,8 @@ STUDIES: dict[str, Study] = {
     ),
     "marc-proto": Study(
         "Prototype MARC, one option at a time", lambda: _one_at_a_time("marc-proto", PROTOTYPE)
+    ),
+    UNKNOWN_LABELS: Study(
+        "unknown labels of training images: left open, or taken for absent", tuple, from_plan=True
     ),
 }

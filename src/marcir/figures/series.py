@@ -1,6 +1,6 @@
 """Styles of models in figures: colours, lines, markers, hatches, and the legend."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,7 @@ HATCHES = (
 )
 REFERENCES = {"chance": "dashed", "oracle": "dotted"}  # reference scores: grey, without a marker
 GREY = "#707070"
+_DOTTED = {"linestyle": "dotted", "linewidth": 1.8, "marker": ""}
 
 
 @dataclass(frozen=True)
@@ -109,7 +110,13 @@ def check_series(
             )
 
 
-def draw_legend(drawn: "Figure", names: Sequence[str], bars: bool = False, gaps: bool = False) -> None:
+def draw_legend(
+    drawn: "Figure",
+    names: Sequence[str],
+    bars: bool = False,
+    gaps: bool = False,
+    dotted: Collection[str] = (),
+) -> None:
     """Draw the legend to the right of the axes.
 
     Args:
@@ -117,13 +124,16 @@ def draw_legend(drawn: "Figure", names: Sequence[str], bars: bool = False, gaps:
         names: The models, in their order.
         bars: Models are bars, not lines.
         gaps: Explain the cross of a missing value.
+        dotted: Models that are drawn as dotted lines without markers.
     """
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
     handles: list[Any] = [
-        Patch(**bar_look(style)) if bars and not style.reference else Line2D([], [], **line_look(style))
-        for style in series_styles(names).values()
+        Patch(**bar_look(style))
+        if bars and not style.reference
+        else Line2D([], [], **line_look(style) | (_DOTTED if name in dotted else {}))
+        for name, style in series_styles(names).items()
     ]
     texts = [escaped(shortened(name, 28)) for name in series_styles(names)]
     if gaps:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -43,7 +43,7 @@ class CurvePanel:
         setting: The setting of the x axis.
         curves: By method.
         flat: By method, a score that does not depend on the setting: a dotted line.
-        flat_text: Explanation of the dotted lines.
+        flat_text: Explanation of the dotted lines, if the legend does not suffice.
     """
 
     title: str
@@ -53,12 +53,15 @@ class CurvePanel:
     flat_text: str = ""
 
 
-def draw_setting_curves(panels: Sequence[Sequence[CurvePanel]], path: str | Path) -> None:
+def draw_setting_curves(
+    panels: Sequence[Sequence[CurvePanel]], path: str | Path, same_range: bool = False
+) -> None:
     """Draw rows of panels with one legend; error bars are standard deviations.
 
     Args:
-        panels: Rows of equal length.
+        panels: Rows of equal length; the last may be shorter.
         path: Where the PNG goes.
+        same_range: All panels show the same measure and share their range; else those of a column do.
 
     Raises:
         ConfigError: Without panels, or where one has neither curves nor flat lines.
@@ -66,18 +69,24 @@ def draw_setting_curves(panels: Sequence[Sequence[CurvePanel]], path: str | Path
     if not panels or not panels[0]:
         raise ConfigError("setting curves: no panels. Give at least one.")
     names: dict[str, None] = {}
+    curves: set[str] = set()
     for panel in chain.from_iterable(panels):
         if not panel.curves and not panel.flat:
             raise ConfigError(f"setting curves: '{panel.title}' has no curves. Give at least one.")
         names |= dict.fromkeys((*panel.curves, *panel.flat))
+        curves |= panel.curves.keys()
     styles = series_styles(list(names))
     width, height = 3.9 * len(panels[0]) + 2.4, max(3.1 * len(panels) + 0.2, 0.19 * len(names) + 0.5)
     with figure(path, width, height) as drawn:
-        # Panels of a column share their range, so that small effects look small.
-        grid = drawn.subplots(len(panels), len(panels[0]), squeeze=False, sharey="col")
-        for panel, axes in zip(chain.from_iterable(panels), grid.flat, strict=True):
-            _draw_panel(axes, panel, styles)
-        draw_legend(drawn, list(names))
+        # Panels share their range, so that small effects look small.
+        shared: Literal["all", "col"] = "all" if same_range else "col"
+        grid = drawn.subplots(len(panels), len(panels[0]), squeeze=False, sharey=shared)
+        for row, axes_of_row in zip(panels, grid, strict=True):
+            for panel, axes in zip(row, axes_of_row, strict=False):
+                _draw_panel(axes, panel, styles)
+            for axes in axes_of_row[len(row) :]:
+                axes.set_axis_off()
+        draw_legend(drawn, list(names), dotted=names.keys() - curves)
 
 
 def _draw_panel(axes: "Axes", panel: CurvePanel, styles: Mapping[str, SeriesStyle]) -> None:
@@ -94,7 +103,7 @@ def _draw_panel(axes: "Axes", panel: CurvePanel, styles: Mapping[str, SeriesStyl
         axes.set_xticks([], minor=True)
     axes.set_xticks(x, [f"{value:g}" for value in x], fontsize=8)
     axes.set_title(escaped(panel.title), fontsize=10, loc="left")
-    dotted = f"  (dotted: {panel.flat_text})" if panel.flat else ""
+    dotted = f"  (dotted: {panel.flat_text})" if panel.flat_text else ""
     axes.set_xlabel(escaped(panel.setting + dotted), fontsize=9)
     axes.set_ylabel("test images, %", fontsize=9)
     axes.grid(alpha=0.3)

@@ -54,20 +54,49 @@ class LabelVocabulary(Sequence[str]):
         except KeyError:
             raise LabelError(f"unknown label '{name}'. {did_you_mean(name, self.names)}") from None
 
-    def encode(self, rows: Iterable[Iterable[str]]) -> Tensor:
-        """Multi-hot labels of several images, bool. (B, L)"""
-        columns = []
+    def encode(self, rows: Iterable[Iterable[str]], unknown: Iterable[Iterable[str]] | None = None) -> Tensor:
+        """Multi-hot labels of several images. (B, L)
+
+        Args:
+            rows: Names of the labels present, for each image.
+            unknown: Names of the unknown labels, for each image.
+
+        Returns:
+            bool; where a label is unknown, int8 with -1 for unknown.
+
+        >>> LabelVocabulary(["road", "tree"]).encode([["road"], []], unknown=[["tree"], []])
+        tensor([[ 1, -1],
+                [ 0,  0]], dtype=torch.int8)
+        """
+        y = self._multi_hot(rows)
+        if unknown is None:
+            return y
+        hidden = self._multi_hot(unknown)
+        if len(hidden) != len(y):
+            raise LabelError(f"unknown labels of {len(hidden)} images, but labels of {len(y)}.")
+        if (both := (y & hidden).nonzero()).numel():
+            image, label = both[0].tolist()
+            raise LabelError(f"image {image}: label '{self.names[label]}' is present and unknown. Keep one.")
+        return y.to(torch.int8) - hidden.to(torch.int8) if hidden.any() else y
+
+    def _multi_hot(self, rows: Iterable[Iterable[str]]) -> Tensor:
+        columns: list[int] = []
+        sizes: list[int] = []
         for row in rows:
             if isinstance(row, str):
                 raise LabelError(f"expected a list of label names for each image, found the text {row!r}.")
-            columns.append([self.index_of(name) for name in row])
-        y = torch.zeros(len(columns), len(self), dtype=torch.bool, device="cpu")
-        for i, labels in enumerate(columns):
-            y[i, labels] = True
+            found = [self.index_of(name) for name in row]
+            columns += found
+            sizes.append(len(found))
+        y = torch.zeros(len(sizes), len(self), dtype=torch.bool, device="cpu")
+        images = torch.arange(len(sizes), device="cpu").repeat_interleave(
+            torch.tensor(sizes, dtype=torch.long, device="cpu")
+        )
+        y[images, torch.tensor(columns, dtype=torch.long, device="cpu")] = True
         return y
 
     def decode(self, y: Tensor) -> list[list[str]]:
-        """The label names of each multi-hot row, in the vocabulary's order."""
+        """Names of the labels present in each multi-hot row, in the vocabulary's order."""
         y = torch.as_tensor(y)
         if y.ndim != 2 or y.shape[1] != len(self):
             raise LabelError(

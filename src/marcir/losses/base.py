@@ -2,6 +2,7 @@
 
 import inspect
 from abc import ABC, abstractmethod
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -19,6 +20,8 @@ class MultiLabelLoss(nn.Module, ABC):
     # Set by losses with parameters or counts per label.
     num_labels: int | None = None
     embedding_dim: int | None = None
+    # Whether labels may be unknown (-1).
+    takes_unknown: ClassVar[bool] = True
 
     def forward(
         self,

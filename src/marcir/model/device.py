@@ -5,20 +5,22 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from itertools import chain, islice
+from threading import Barrier, Lock
 from typing import TypeVar
 
 import torch
 from torch import Tensor
 
-from marcir.errors import ConfigError, did_you_mean
+from marcir.errors import ConfigError
 
 Payload = TypeVar("Payload")
 PrecisionContext = Callable[[torch.device], AbstractContextManager[None]]
-DEVICES = ("auto", "cpu", "cuda", "mps")
-# Each one holds the activations of a batch.
+_CHOICES = "Choose auto, cpu, cuda, cuda:1 (the second one) or mps."
+# So many batches are read before the first one is computed.
 _MOST_WORKERS = 8
-# About 16 images of 160 x 160 pixels.
-_SLICE_PIXELS = 400_000
+_POOL_START = Lock()
+# Of one slice of a batch: about 16 images of 160 x 160 pixels.
+SLICE_PIXELS = 400_000
 
 
 def choose_device(name: str | torch.device = "auto") -> torch.device:
@@ -35,10 +37,10 @@ def choose_device(name: str | torch.device = "auto") -> torch.device:
     try:
         device = torch.device(name)
     except (RuntimeError, TypeError):
-        raise ConfigError(f"device '{name}': unknown. {did_you_mean(str(name), DEVICES)}") from None
+        raise ConfigError(f"device '{name}': unknown. {_CHOICES}") from None
     available = {"cpu": 1, "cuda": torch.cuda.device_count(), "mps": int(_has_mps())}.get(device.type)
     if available is None:
-        raise ConfigError(f"device '{name}': unknown. {did_you_mean(device.type, DEVICES)}")
+        raise ConfigError(f"device '{name}': unknown. {_CHOICES}")
     if (device.index or 0) >= available:
         count = f"{available} such device{'' if available == 1 else 's'}"
         raise ConfigError(f"device '{name}': this machine has {count}. Use auto or cpu.")
@@ -48,7 +50,7 @@ def choose_device(name: str | torch.device = "auto") -> torch.device:
 def inference_precision(device: torch.device) -> AbstractContextManager[None]:
     """The autocast context of inference, which overrides an outer one.
 
-    Half precision on accelerators. Float32 on a CPU, so that a stored vector is the same on every machine.
+    Half precision on accelerators. Float32 on a CPU: vectors of two machines differ by rounding alone.
     """
     if device.type == "cpu":
         return torch.autocast(device.type, enabled=False)
@@ -80,33 +82,53 @@ def run_batches(
             return network(payload, to_device(images, device))
 
     remaining = iter(batches)
-    first = list(islice(remaining, 2))
+    workers = min(torch.get_num_threads(), _MOST_WORKERS) if device.type == "cpu" else 1
+    first = deque(islice(remaining, max(2, workers)))
     if len(first) < 2:  # one query must not wait for a single processor
         yield from ((payload, _fetch(compute(payload, images))) for payload, images in first)
         return
-    with _workers(device) as (pool, workers):
+    workers = min(workers, len(first))
+    with _worker_pool(device, workers) as pool:
         launched = deque[tuple[Payload, Future[Tensor]]]()
-        for payload, images in chain(first, remaining):
+        for payload, images in chain((first.popleft() for _ in range(len(first))), remaining):
             launched.append((payload, pool.submit(compute, payload, images)))
             if len(launched) > workers:
                 payload, vectors = launched.popleft()
                 yield payload, _fetch(vectors.result())
-        for payload, vectors in launched:
+        while launched:
+            payload, vectors = launched.popleft()
             yield payload, _fetch(vectors.result())
 
 
 @contextmanager
-def _workers(device: torch.device) -> Iterator[tuple[ThreadPoolExecutor, int]]:
-    """Threads that run a network: one for an accelerator, several that share the processors of a CPU."""
-    processors = torch.get_num_threads()
-    workers = min(processors, _MOST_WORKERS) if device.type == "cpu" else 1
-    threads = processors // workers if device.type == "cpu" else processors
-    pool = ThreadPoolExecutor(workers, "embed", torch.set_num_threads, (threads,))
+def _worker_pool(device: torch.device, workers: int) -> Iterator[ThreadPoolExecutor]:
+    """Threads that run a network. Those of a CPU share its processors."""
+    pool = _cpu_pool(workers) if device.type == "cpu" else ThreadPoolExecutor(workers, "embed")
     try:
-        yield pool, workers
+        yield pool
     finally:
         pool.shutdown(cancel_futures=True)
-        torch.set_num_threads(processors)  # the default of threads that start later
+
+
+def _cpu_pool(workers: int) -> ThreadPoolExecutor:
+    # Setting the number of threads of one thread also sets the default of all that start later. So the
+    # threads start at once, one pool at a time, and then the default is restored.
+    with _POOL_START:
+        processors = torch.get_num_threads()
+        shares = [processors // workers + (k < processors % workers) for k in range(workers)]
+        ready = Barrier(workers + 1)
+
+        def start() -> None:
+            torch.get_num_threads()  # takes the default now, not at the first operation
+            torch.set_num_threads(shares.pop())
+            ready.wait()
+
+        pool = ThreadPoolExecutor(workers, "embed", start)
+        for _ in range(workers):
+            pool.submit(int)  # starts a thread: those before it are not idle yet
+        ready.wait()
+        torch.set_num_threads(processors)
+    return pool
 
 
 def in_slices(network: Callable[[Tensor], Tensor], images: Tensor) -> Tensor:
@@ -120,7 +142,7 @@ def in_slices(network: Callable[[Tensor], Tensor], images: Tensor) -> Tensor:
     """
     if images.device.type != "cpu":
         return network(images)
-    rows = max(1, _SLICE_PIXELS // (images.shape[-2] * images.shape[-1]))
+    rows = max(1, SLICE_PIXELS // (images.shape[-2] * images.shape[-1]))
     return torch.cat([network(part) for part in images.split(rows)])
 
 

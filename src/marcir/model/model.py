@@ -44,8 +44,8 @@ class Model:
     def __init__(
         self, encoder: Encoder, config: ModelConfig, path: Path, device: str | torch.device = "cpu"
     ) -> None:
-        self.device = choose_device(device)
-        self.encoder = encoder.eval().requires_grad_(False).to(self.device)
+        self.encoder = encoder.eval().requires_grad_(False).to(choose_device(device))
+        self.device = encoder.device  # with its index: the current CUDA device of another thread may differ
         self.encoder.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # torch's stubs lack it
         self.config, self.path = config, path
 

@@ -2,13 +2,14 @@
 
 import json
 from dataclasses import asdict
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, get_args
 
 from safetensors.torch import save
 from torch import nn
 
 from marcir.checks import check_choice
 from marcir.config import MAX_DIM, MAX_SIZE
+from marcir.data.label_csv import Unlisted
 from marcir.schema import Field, parse, record
 
 _Finite = Annotated[float, Field(allow_inf_nan=False)]
@@ -36,6 +37,8 @@ class ModelConfig:
         dataset: Name of the training dataset.
         label_checksum: Checksum of the label table that was split.
         split_checksum: Checksum of the split.
+        unlisted: What labels were that the label table did not list, absent or unknown.
+        version: Version of the file format.
     """
 
     marcir: str
@@ -55,9 +58,12 @@ class ModelConfig:
     dataset: str
     label_checksum: str
     split_checksum: str
+    unlisted: str = "absent"
+    version: Literal[1] = 1
 
     def __post_init__(self) -> None:
         check_choice("dtype", self.dtype, ("uint8", "uint16", "int16", "float32"))
+        check_choice("unlisted", self.unlisted, get_args(Unlisted))
         check_choice("embedding", self.embedding, ("projection", "backbone"))
         for name in ("mean", "std"):
             if len(getattr(self, name)) not in (1, self.bands):

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from marcir.data.archive import Archive
+from marcir.data.label_csv import Unlisted
 from marcir.data.readers.base import DatasetReader
 from marcir.data.readers.manifest import read_manifest
 from marcir.data.readers.table_reader import spellings
@@ -20,10 +21,11 @@ class Scenes(DatasetReader):
     LAYOUT = "images/000000.png ... and labels.csv, as `marcir data scenes` writes them"
     LABELS = SCENE_LABELS
 
-    def read_folder(self, root: Path, labels: Path | None) -> Archive:
+    def read_folder(self, root: Path, labels: Path | None, unlisted: Unlisted | None) -> Archive:
         """Read the scenes below root; generate the default ones, or finish an interrupted archive."""
         if labels is not None:
             raise DataError("scenes: they come with their labels; leave --labels out.")
+        self.refuse_unlisted(unlisted)
         started = (root / SETTINGS).is_file()
         settings = SceneSettings.load(root / SETTINGS) if started else DEFAULT
         if settings.version != VERSION:
@@ -33,10 +35,10 @@ class Scenes(DatasetReader):
             )
         if not started or not (root / TABLE).is_file():
             write_scenes(root, settings.images, settings.size, settings.seed)
-        rows, _, paths = read_manifest(root, root / TABLE, spellings(self.LABELS))
-        if len(rows) != settings.images:
+        table, paths = read_manifest(root, root / TABLE, spellings(self.LABELS))
+        if len(table.rows) != settings.images:
             raise DataError(
-                f"{root / TABLE}: lists {len(rows)} images, but {SETTINGS} has {settings.images}. Restore "
-                "it, or remove the folder and draw the scenes again."
+                f"{root / TABLE}: lists {len(table.rows)} images, but {SETTINGS} has {settings.images}. "
+                "Restore it, or remove the folder and draw the scenes again."
             )
-        return self.archive(root, [row.image for row in rows], paths, [row.labels for row in rows])
+        return self.archive_of_table(root, paths, table)

@@ -9,6 +9,7 @@ from torch import Tensor
 from marcir.config import Config, read_yaml
 from marcir.data.archive import Archive, open_archive
 from marcir.data.dataset import ArchiveDataset, open_images
+from marcir.data.label_csv import Unlisted
 from marcir.data.labelled_embeddings import LabelledEmbeddings
 from marcir.data.split import PARTS, Split
 from marcir.data.validation import OnBroken
@@ -17,7 +18,7 @@ from marcir.model.encoder import Encoder
 from marcir.model.model import BATCH, Model, load_model
 from marcir.model.pretrained import is_imagenet_only, pretrained_model
 from marcir.training.build import build_untrained
-from marcir.training.evaluation import Evaluation, evaluate_embeddings
+from marcir.training.evaluation import Evaluation, evaluate_embeddings, refuse_incomplete
 from marcir.training.inputs import Examples, FrozenFeatures, embed_positions
 from marcir.training.task import Task
 from marcir.types import Embeddings
@@ -49,6 +50,7 @@ def evaluate(
     root: str | Path | None,
     labels: str | Path | None = None,
     *,
+    unlisted: Unlisted | None = None,
     part: str | None = None,
     name: str | None = None,
     on_broken: OnBroken = "error",
@@ -56,6 +58,7 @@ def evaluate(
     seed: int = 0,
     device: str = "auto",
     batch_size: int = BATCH,
+    allow_incomplete: bool = False,
 ) -> ModelEvaluation:
     """Embed an archive with a model and score it, beside chance, oracle and the backbone before training.
 
@@ -66,6 +69,8 @@ def evaluate(
         dataset: The dataset's name.
         root: Its folder.
         labels: A label table outside the folder.
+        unlisted: What labels are that the table does not list, `absent` or `unknown`. By default what the
+            table says, else as in training if the model was trained on this archive, else absent.
         part: `train`, `validation`, `test` or `all`. By default the run's test images if the model was
             trained on this archive, else all images.
         name: Name of the model; by default that of its folder.
@@ -74,21 +79,29 @@ def evaluate(
         seed: Seed of the random rankings and the bootstrap.
         device: Device of the network.
         batch_size: Images per batch.
+        allow_incomplete: Score also where unknown labels leave out more than half of the pairs.
+
+    Raises:
+        DataError: Where they do and that is not allowed.
     """
     if part not in (None, "all", *PARTS):
         raise ConfigError(f"--part '{part}': unknown. {did_you_mean(str(part), ['all', *PARTS])}")
-    archive = open_archive(dataset, root, labels)
+    archive = open_archive(dataset, root, labels, unlisted)
     loaded = pretrained_model(archive.paths, device)[0] if model is None else load_model(model, device)
     images = open_images(archive, loaded.config.packed_size, on_broken)
     _check_form(loaded, images)
-    archive = images.archive
+    archive, notes = images.archive, list[str]()
+    if unlisted is None and (loaded.config.unlisted, archive.unlisted) == ("unknown", "absent"):
+        archive, notes = _read_as_in_training(loaded, images, dataset, labels)
     positions, training, note = _select_images(loaded, archive, part)
+    if not allow_incomplete:
+        refuse_incomplete(archive.labels[positions])
 
     def embed(encoder: Encoder) -> Tensor:
         return embed_positions(encoder, images, loaded.config.size, positions, batch_size, show_progress=True)
 
     queries = _labelled(archive, positions, embed(loaded.encoder))
-    untrained, notes = None, [note]
+    untrained, notes = None, [note, *notes]
     if not is_imagenet_only(loaded.config):  # which is the untrained backbone itself
         try:
             config, like = Config.from_dict(read_yaml(loaded.path / "config.yaml")), loaded.encoder
@@ -131,7 +144,20 @@ def score_test(name: str, config: Config, task: Task, encoder: Encoder, examples
 def _labelled(archive: Archive, positions: list[int], vectors: Tensor) -> LabelledEmbeddings:
     ids = tuple(archive.ids[position] for position in positions)
     embeddings = Embeddings(ids, vectors.numpy())
-    return LabelledEmbeddings(embeddings, archive.labels[positions], archive.vocabulary)
+    return LabelledEmbeddings(embeddings, archive.labels[positions], archive.vocabulary, archive.unlisted)
+
+
+def _read_as_in_training(
+    model: Model, images: ArchiveDataset, dataset: str, labels: str | Path | None
+) -> tuple[Archive, list[str]]:
+    """The archive with unlisted labels unknown, and a remark, if the model was trained on that."""
+    try:
+        read = open_archive(dataset, images.archive.root, labels, "unknown").without(images.broken)
+    except DataError:  # the table says something else, or leaves no label out
+        return images.archive, []
+    if read.label_checksum != model.config.label_checksum:
+        return images.archive, []
+    return read, ["Labels that the table does not list are unknown, as in training."]
 
 
 def _check_form(model: Model, source: ArchiveDataset) -> None:

@@ -8,19 +8,27 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
+import torch
 from torch import Tensor
 
 import marcir
 from marcir.checks import check_seed
 from marcir.data.labelled_embeddings import LabelledEmbeddings, align_vocabularies
+from marcir.errors import DataError
 from marcir.files import atomic_write
 from marcir.metrics.comparison import Interval, bootstrap_intervals
 from marcir.metrics.curves import Curves, CurveSums
+from marcir.metrics.ranking import PAIRS
 from marcir.metrics.references import chance_scores, oracle_scores
+from marcir.metrics.relevance import GroundTruth
 from marcir.metrics.retrieval_scores import retrieval_scores
 from marcir.metrics.scores import Scores
+from marcir.metrics.variants import Variants
 from marcir.schema import PlainValidator, load, record
 from marcir.text_tables import aligned, markdown, nan_to_none, percent
+
+# Share of the pairs of query and image above which scores of the others say little.
+MOST_LEFT_OUT = 0.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,6 +70,12 @@ class Evaluation:
             "chance: the mean of 10 random rankings; oracle: ranked by the labels themselves "
             "(a ceiling but for wAP). left out: queries without a relevant image."
         ]
+        if self.model.pairs_left_out:
+            lines.append(
+                f"Unknown labels leave out {self.model.pairs_left_out:,} of {queries * gallery:,} pairs of "
+                f"query and image ({percent(self.model.share_of_pairs_left_out)} %), which share no known "
+                "label but may share one. Not comparable with scores by other labels."
+            )
         chance = self.references.get("chance")
         if chance is not None and len(chance.ids) < queries and chance.standard_error is not None:
             error = percent(max(chance.standard_error.values(), default=math.nan), digits=2)
@@ -110,6 +124,36 @@ class Evaluation:
         """Write the Markdown file atomically."""
         with atomic_write(Path(path)) as temporary:
             temporary.write_text(self.markdown(), "utf-8")
+
+
+def share_of_pairs_left_out(labels: Tensor, gallery_labels: Tensor | None = None) -> float:
+    """Share of the pairs of query and image that unknown labels leave out, 0..1; needs no vectors.
+
+    Args:
+        labels: Labels of the queries, -1 for unknown ones. (Q, L)
+        gallery_labels: Labels of the gallery; by default the queries rank each other. (N, L)
+
+    >>> share_of_pairs_left_out(torch.tensor([[1, 0], [-1, 1], [0, 1]]))
+    0.3333333333333333
+    """
+    truth = GroundTruth.from_labels(labels, gallery_labels, Variants())
+    rows = torch.arange(len(truth.y)).split(max(1, PAIRS // len(truth.y_gallery)))
+    left_out = sum(int(each.sum()) for each in map(truth.left_out, rows) if each is not None)
+    return left_out / (len(truth.y) * truth.gallery)
+
+
+def refuse_incomplete(labels: Tensor, gallery_labels: Tensor | None = None) -> None:
+    """Refuse labels of which so many are unknown that more than half of the pairs are left out.
+
+    Raises:
+        DataError: With the share of the pairs.
+    """
+    share = share_of_pairs_left_out(labels, gallery_labels)
+    if share > MOST_LEFT_OUT:
+        raise DataError(
+            f"unknown labels leave out {percent(share)} % of the pairs of query and image, and scores of the "
+            "others say little. Score images with known labels, or give --allow-incomplete."
+        )
 
 
 def evaluate_embeddings(

@@ -19,6 +19,7 @@ from marcir.figures.retrieval_curves import (
 )
 from marcir.figures.retrieval_sheet import SheetHit, SheetRow, draw_retrieval_sheet
 from marcir.labels import jaccard
+from marcir.labels.overlap import may_share
 from marcir.metrics.curves import EDGES, HITS
 from marcir.metrics.ranking import rank, unit_vectors
 from marcir.training.evaluation import Evaluation
@@ -105,16 +106,17 @@ def _row(
     similarity = z @ unit_vectors(ranked.embeddings.vectors, "gallery embeddings").T
     own = torch.tensor([position], device="cpu") if gallery is None else None
     order = rank(similarity, own)[0, :hits].tolist()
-    y = queries.labels[[position]]
-    overlap = jaccard(y.double(), ranked.labels[order])[0]
-    shared = queries.vocabulary.decode(y & ranked.labels[order])
+    y, found = queries.labels[[position]], ranked.labels[order]
+    overlap = jaccard(y.double(), found)[0]
+    left_out = may_share(y > 0, y >= 0, found > 0, found >= 0)[0]  # neither relevant nor irrelevant
+    shared = queries.vocabulary.decode((y > 0) & (found > 0))
     sheet_hits = tuple(
         SheetHit(
             files.read(ranked.embeddings.ids[hit]),
             ranked.embeddings.ids[hit],
             float(similarity[0, hit]),
             tuple(shared[k]),
-            float(overlap[k]),
+            None if left_out[k] else float(overlap[k]),
         )
         for k, hit in enumerate(order)
     )

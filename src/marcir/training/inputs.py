@@ -19,7 +19,7 @@ from marcir.data.dataset import ArchiveDataset
 from marcir.data.prefetch import in_batches, read_batches
 from marcir.data.resize import eval_inputs
 from marcir.files import atomic_write, cache_folder
-from marcir.model.device import PrecisionContext, in_slices, inference_precision, run_batches, to_device
+from marcir.model.device import SLICE_PIXELS, PrecisionContext, in_slices, inference_precision, run_batches
 from marcir.model.encoder import Encoder
 from marcir.progress import track
 from marcir.training.build import fit_batch_norm
@@ -37,7 +37,7 @@ class Examples(Protocol):
         ...
 
     def inputs(self, loaded: Tensor, positions: Sequence[int], epoch: int, view: int) -> Tensor:
-        """Make the training inputs of the network, on its device."""
+        """Make the training inputs of the network from what `load` read, on the device it is on now."""
         ...
 
     def embed(
@@ -53,11 +53,10 @@ class AugmentedImages:
     Args:
         task: Archive and split.
         seed: Seed of the augmentation.
-        device: Device of the augmentation.
     """
 
-    def __init__(self, task: Task, seed: int, device: torch.device) -> None:
-        self._task, self._seed, self._device = task, seed, device
+    def __init__(self, task: Task, seed: int) -> None:
+        self._task, self._seed = task, seed
         self._augment = Augmentation(task.size)
 
     def load(self, positions: Sequence[int]) -> Tensor:
@@ -67,8 +66,7 @@ class AugmentedImages:
     def inputs(self, loaded: Tensor, positions: Sequence[int], epoch: int, view: int) -> Tensor:
         """Augment images. (B, C, size, size)"""
         ids = [self._task.archive.ids[position] for position in positions]
-        images = to_device(loaded, self._device)
-        augmented = self._augment(images, ids, seed=self._seed, epoch=epoch, view=view)
+        augmented = self._augment(loaded, ids, seed=self._seed, epoch=epoch, view=view)
         return augmented.contiguous(memory_format=torch.channels_last)
 
     def embed(
@@ -148,7 +146,7 @@ class FrozenFeatures:
         """Select one augmented version of each image by (seed, epoch, id, view). (B, F)"""
         names = (self._task.archive.ids[position] for position in positions)
         drawn = [_number(f"{self._seed}\0{epoch}\0{view}\0{name}") % self._versions for name in names]
-        return to_device(loaded[drawn, range(len(drawn))], self._device)
+        return loaded[drawn, range(len(drawn))]
 
     def embed(
         self, encoder: Encoder, positions: Sequence[int], precision: PrecisionContext = inference_precision
@@ -177,7 +175,7 @@ class FrozenFeatures:
         """Compute the features that an interrupted run has not saved, and write all of them."""
         encoder.backbone.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # 1.5 times as fast
         # Other batches, statistics or versions of torch may round differently.
-        key = f"{path.stem} {BATCH} {torch.__version__}"
+        key = f"{path.stem} {BATCH} {SLICE_PIXELS} {torch.__version__}"
         statistics = self._adapt_batch_norm(
             Parts(_parts_folder(path), f"{path.stem}-statistics", key), encoder
         )
@@ -212,7 +210,7 @@ class FrozenFeatures:
     def _embed_all(self, parts: Parts, encoder: Encoder) -> dict[str, Tensor]:
         """Features of every batch in every version; version 0 is without augmentation."""
         encoder.backbone.eval().requires_grad_(False)
-        augmented = AugmentedImages(self._task, self._seed, self._device)
+        augmented = AugmentedImages(self._task, self._seed)
         missing = [
             (version, batch)
             for batch in self._batches()

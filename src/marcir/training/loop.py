@@ -17,6 +17,7 @@ from marcir.data.samplers import LabelAwareBatches, ShuffledBatches
 from marcir.errors import ConfigError, TrainingError
 from marcir.losses import DistributedLoss, LossDiagnosis, MultiLabelLoss, diagnose
 from marcir.metrics.retrieval_scores import retrieval_scores
+from marcir.model.device import to_device
 from marcir.model.encoder import Encoder
 from marcir.training.checkpoint import Checkpoints, Progress
 from marcir.training.inputs import Examples
@@ -110,7 +111,7 @@ class Trainer:
                 f"images each. Use {2 * fabric.world_size} or more."
             )
         self.positions = self.task.positions("train")
-        y, rank = self.task.archive.labels[self.positions], fabric.global_rank
+        y, rank = self.task.training_labels[self.positions], fabric.global_rank
         shared: dict[str, Any] = {"seed": settings.seed, "rank": rank, "processes": fabric.world_size}
         self.sampler = (
             LabelAwareBatches(y, settings.batch_size, **shared)
@@ -151,7 +152,6 @@ class Trainer:
         # Skip the steps that were finished before an interruption.
         steps = islice(enumerate(self.sampler), progress.step, None)
         with self.reporter.steps(progress, len(self.sampler)) as update:
-            # Ahead on a CPU, too: packed images are only copied.
             for ((step, batch, loaded),) in read_batches(steps, self._load, size=1, ahead=1):
                 last = step == len(self.sampler) - 1
                 value, diagnosis = self._step(batch, loaded, diagnosed=last)
@@ -171,17 +171,17 @@ class Trainer:
         self._finish_epoch(rate, speed, diagnosis)
 
     def _load(self, item: tuple[int, list[int]]) -> tuple[int, list[int], Tensor]:
-        """Read a batch: the step, the positions of its images in the archive, and their inputs."""
+        """Read a batch and copy it to the device; runs in a thread while the last step computes."""
         step, batch = item
         positions = [self.positions[k] for k in batch]
-        return step, positions, self.examples.load(positions)
+        return step, positions, to_device(self.examples.load(positions), self.fabric.device)
 
     def _step(
         self, positions: list[int], loaded: Tensor, diagnosed: bool
     ) -> tuple[float, LossDiagnosis | None]:
         """Do one optimiser step; return the loss and, if asked for, its diagnosis on the batch."""
         views, epoch = self.config.train.views, self.progress.epoch
-        y = self.task.archive.labels[positions].to(self.fabric.device)
+        y = self.task.training_labels[positions].to(self.fabric.device)
         z = self.network(
             torch.cat([self.examples.inputs(loaded, positions, epoch, view) for view in range(views)])
         )

@@ -27,6 +27,8 @@ def model_info(model: str | Path) -> str:
         f"trained on {config.dataset} with {loss}, marcir {config.marcir}",
         f"labels: {', '.join(labels)}",
     ]
+    if config.unlisted == "unknown":
+        lines.append("labels that the table did not list were unknown in training")
     metrics = folder / "metrics.json"
     if metrics.exists():
         lines += _scores(metrics)

@@ -30,8 +30,9 @@ _IMAGES = "images.sha256"
 # Settings that do not affect the result of training.
 NEUTRAL_SETTINGS = frozenset({"data.cache", "train.device", "train.keep", "train.checkpoint_minutes"})
 _OTHER_RUN = "Use another --run, or the archive that it was trained on."
-# Paths of the archive and its split, which may change: their content is compared with split.json.
-PATH_SETTINGS = frozenset({"data.root", "data.labels", "data.split"})
+# Where the archive and its split are, and how its labels are read. These may change: ids and labels are
+# compared with split.json.
+PATH_SETTINGS = frozenset({"data.root", "data.labels", "data.unlisted", "data.split"})
 
 
 @dataclass(frozen=True, eq=False)
@@ -218,6 +219,7 @@ def model_config(config: Config, task: Task, encoder: Encoder) -> ModelConfig:
         dataset=config.data.name,
         label_checksum=task.split.label_checksum,
         split_checksum=task.split.checksum,
+        unlisted=task.archive.unlisted,
     )
 
 

@@ -7,13 +7,16 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from marcir.config import Config, DataConfig, suggest_batch_size
+from marcir.catalog import loss_class
+from marcir.config import Config, DataConfig, LabelsConfig, suggest_batch_size
 from marcir.data.archive import Archive, open_archive
 from marcir.data.dataset import ArchiveDataset, open_images
 from marcir.data.resize import eval_transform, packed_size, unit_range
 from marcir.data.split import Split, draw_split
 from marcir.errors import ConfigError, LabelError
 from marcir.labels import LabelStatistics
+from marcir.labels.hide import hide_labels
+from marcir.labels.sets import multi_hot
 
 SIZE = 224  # Reading R18
 SCENES_SIZE = 64
@@ -31,6 +34,7 @@ class Task:
         source: Stored images, at 1.25 times the training size.
         size: Image size of the network.
         statistics: Label statistics of the training images.
+        training_labels: Labels of the archive as training takes them: some may be hidden. (N, L)
     """
 
     archive: Archive
@@ -38,6 +42,7 @@ class Task:
     source: ArchiveDataset
     size: int
     statistics: LabelStatistics
+    training_labels: Tensor
 
     def positions(self, part: str) -> list[int]:
         """Positions of a part's images in the archive."""
@@ -55,7 +60,7 @@ def image_size(data: DataConfig) -> int:
 
 def open_training_archive(data: DataConfig) -> tuple[Archive, Mapping[str, str]]:
     """Open an archive as training does; also return what is wrong with skipped images, by id."""
-    archive = open_archive(data.name, data.root, data.labels)
+    archive = open_archive(data.name, data.root, data.labels, data.unlisted)
     if data.on_broken != "skip":
         return archive, {}
     source = open_images(archive, packed_size(image_size(data)), "skip", data.cache == "packed")
@@ -66,12 +71,14 @@ def open_task(config: Config, saved_split: Path | None = None) -> Task:
     """Read the archive and split it, or read the split that a run has saved.
 
     Raises:
-        ConfigError: If there are fewer training images than a batch needs.
+        ConfigError: If there are fewer training images than a batch needs, or for unknown labels with a loss
+            that does not take them.
         LabelError: For labels from which nothing can be learned.
     """
     data = config.data
     size = image_size(data)
-    archive = open_archive(data.name, data.root, data.labels)
+    archive = open_archive(data.name, data.root, data.labels, data.unlisted)
+    _check_loss(config, archive)
     source = open_images(archive, packed_size(size), data.on_broken, data.cache == "packed")
     archive = source.archive
     path = saved_split if saved_split is not None and saved_split.exists() else data.split
@@ -79,14 +86,29 @@ def open_task(config: Config, saved_split: Path | None = None) -> Task:
         split = Split.load(path, archive)
     else:
         split = draw_split(archive, config.train.seed, data.method, archive.split_sizes)
-    y = archive.labels[split.positions(archive, "train")]
-    _check_labels(archive, y)
+    train = split.positions(archive, "train")
+    training_labels = _training_labels(archive, train, config.labels)
+    y = training_labels[train]
+    _check_labels(archive, y == 1)
     if config.train.batch_size > len(y):
         raise ConfigError(
             f"train.batch_size = {config.train.batch_size}: there are only {len(y)} training images. "
             f"Use --train.batch_size {suggest_batch_size(len(y))}."
         )
-    return Task(archive, split, source, size, LabelStatistics.from_labels(y))
+    return Task(archive, split, source, size, LabelStatistics.from_labels(y), training_labels)
+
+
+def _training_labels(archive: Archive, train: Sequence[int], settings: LabelsConfig) -> Tensor:
+    """The archive's labels, with those of the training images hidden as the settings say. (N, L)"""
+    if settings == LabelsConfig():
+        return archive.labels
+    rows = sorted(train, key=archive.ids.__getitem__)  # what is hidden does not depend on their order
+    y = hide_labels(archive.labels[rows], settings.hide, settings.how, settings.seed)
+    if settings.unknown == "absent":
+        y = multi_hot(y, "training labels").to(y.dtype)
+    labels = archive.labels.to(y.dtype, copy=True)
+    labels[rows] = y
+    return labels
 
 
 def band_statistics(task: Task) -> tuple[tuple[float, ...], tuple[float, ...]]:
@@ -103,6 +125,16 @@ def band_statistics(task: Task) -> tuple[tuple[float, ...], tuple[float, ...]]:
     mean = sums / pixels
     spread = (squares / pixels - mean.square()).clamp_min(0).sqrt()
     return tuple(mean.tolist()), tuple(spread.clamp_min(1e-6).tolist())
+
+
+def _check_loss(config: Config, archive: Archive) -> None:
+    """Refuse a loss that does not take unknown labels where there are some, before images are read."""
+    unknown = config.labels.unknown == "aware" and (archive.has_unknown or config.labels.hide > 0)
+    if unknown and not loss_class(config.loss.name).takes_unknown:
+        raise ConfigError(
+            f"loss.name = {config.loss.name}: it needs complete labels, and some of {archive.root} are "
+            "unknown. Use another loss, such as marc-proto, or --labels.unknown absent."
+        )
 
 
 def _check_labels(archive: Archive, y: Tensor) -> None:

@@ -22,10 +22,11 @@ from marcir.losses import MultiLabelLoss
 from marcir.model.backbone import check_weights
 from marcir.model.precision import Precision
 from marcir.progress import duration
+from marcir.text_tables import percent
 from marcir.training.build import build_encoder, build_loss
 from marcir.training.checkpoint import Checkpoints, Progress
 from marcir.training.evaluate import TestResult, score_test
-from marcir.training.evaluation import Evaluation
+from marcir.training.evaluation import MOST_LEFT_OUT, Evaluation, share_of_pairs_left_out
 from marcir.training.fabric import decide_precision, report_dead_processes, start_fabric
 from marcir.training.inputs import AugmentedImages, Examples, FrozenFeatures
 from marcir.training.loop import Trainer
@@ -166,7 +167,7 @@ def _trainer(config: Config, fabric: "Fabric", task: Task, folder: RunFolder, re
     if config.encoder.frozen:
         examples = FrozenFeatures(task, encoder, config)
     else:
-        examples = AugmentedImages(task, config.train.seed, fabric.device)
+        examples = AugmentedImages(task, config.train.seed)
         if fabric.device.type == "cuda" and fabric.world_size > 1:
             encoder = torch.nn.SyncBatchNorm.convert_sync_batchnorm(encoder)
     torch.manual_seed(config.train.seed)  # again, so that dropout is the same for every loss
@@ -221,10 +222,32 @@ def _report_start(reporter: Reporter, config: Config, task: Task, precision: Pre
     reporter.info(f"computing in {precision}")
     for problem in task.source.broken.values():
         reporter.info(f"skipped {problem}")
+    _report_unknown(reporter, task)
     if len(task.positions("validation")) < 2:
         reporter.warn("there are no validation images: the weights of the last epoch are kept, not the best.")
     if len(task.positions("test")) < 2:
         reporter.warn("there are fewer than two test images: no test scores are computed.")
+
+
+def _report_unknown(reporter: Reporter, task: Task) -> None:
+    """Report unknown labels, and parts in which they leave out most pairs."""
+    share = float((task.training_labels[task.positions("train")] < 0).float().mean())
+    if share:
+        reporter.info(f"{percent(share)} % of the labels of the training images are unknown")
+    use = {
+        "validation": "the best weights are chosen by the others",
+        "test": "scores of the others say little",
+    }
+    for part, consequence in use.items():
+        positions = task.positions(part)
+        if len(positions) < 2:
+            continue
+        left_out = share_of_pairs_left_out(task.archive.labels[positions])
+        if left_out > MOST_LEFT_OUT:
+            reporter.warn(
+                f"unknown labels leave out {percent(left_out)} % of the pairs of {part} images: "
+                f"{consequence}."
+            )
 
 
 def _report_resumed(trainer: Trainer) -> None:

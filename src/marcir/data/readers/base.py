@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from marcir.data.archive import Archive
+from marcir.data.label_csv import LabelTable, Unlisted
 from marcir.errors import DataError
 from marcir.labels import LabelVocabulary
 
@@ -37,29 +38,48 @@ class DatasetReader(ABC):
     COUNTS: ClassVar[tuple[int, ...] | None] = None
     SPLIT: ClassVar[tuple[int, int, int] | None] = None
 
-    def read(self, root: str | Path, labels: str | Path | None = None) -> Archive:
+    def read(
+        self, root: str | Path, labels: str | Path | None = None, unlisted: Unlisted | None = None
+    ) -> Archive:
         """Read ids, paths and labels; images are opened later.
 
         Args:
             root: The archive's folder.
             labels: A label table outside the folder.
+            unlisted: What labels are that the table does not list, `absent` or `unknown`; by default what it
+                says itself, else absent.
 
         Raises:
             DataError: Names the folder, the file or the line.
         """
-        return self.read_folder(Path(root), None if labels is None else Path(labels))
+        return self.read_folder(Path(root), None if labels is None else Path(labels), unlisted)
 
     @abstractmethod
-    def read_folder(self, root: Path, labels: Path | None) -> Archive:
+    def read_folder(self, root: Path, labels: Path | None, unlisted: Unlisted | None) -> Archive:
         """Implements `read`."""
 
     def archive(
         self, root: Path, ids: Sequence[str], paths: Sequence[Path], rows: Iterable[Sequence[str]]
     ) -> Archive:
-        """Make an archive with this reader's labels."""
+        """Make an archive with this reader's labels, all of them known."""
         vocabulary = LabelVocabulary(self.LABELS)
         sizes = self.SPLIT if len(ids) == self.IMAGES else None
         return Archive(self.NAME, root, tuple(ids), tuple(paths), vocabulary.encode(rows), vocabulary, sizes)
+
+    def archive_of_table(self, root: Path, paths: Sequence[Path], table: LabelTable) -> Archive:
+        """Make an archive from the rows of a label table, with this reader's labels or those of the table."""
+        vocabulary = LabelVocabulary(self.LABELS or table.names)
+        ids = tuple(row.image for row in table.rows)
+        labels = vocabulary.encode(
+            (row.labels for row in table.rows), unknown=(row.unknown for row in table.rows)
+        )
+        sizes = self.SPLIT if len(ids) == self.IMAGES else None
+        return Archive(self.NAME, root, ids, tuple(paths), labels, vocabulary, sizes, table.unlisted)
+
+    def refuse_unlisted(self, unlisted: Unlisted | None) -> None:
+        """Refuse unknown labels where the labels do not come from a table that may leave some out."""
+        if unlisted == "unknown":
+            raise DataError(f"{self.NAME}: all of its labels are known; leave --unlisted out.")
 
     def need(self, path: Path, root: Path) -> Path:
         """The path, if it exists."""

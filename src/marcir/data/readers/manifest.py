@@ -5,10 +5,9 @@ from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
 from marcir.data.archive import Archive
-from marcir.data.label_csv import LabelRow, path_below, read_label_table
+from marcir.data.label_csv import LabelRow, LabelTable, Unlisted, path_below, read_label_table
 from marcir.data.readers.base import DatasetReader
 from marcir.errors import DataError
-from marcir.labels import LabelVocabulary
 
 # Characters of a path shown in an error.
 _SHOWN = 100
@@ -22,32 +21,33 @@ class Manifest(DatasetReader):
         "images anywhere below the folder, and labels.csv with the columns path,labels or path,label1,..."
     )
 
-    def read_folder(self, root: Path, labels: Path | None) -> Archive:
+    def read_folder(self, root: Path, labels: Path | None, unlisted: Unlisted | None) -> Archive:
         """Read the table; every path must be a file below root."""
-        table = labels or self.need(root / "labels.csv", root)
-        rows, names, paths = read_manifest(root, table)
-        vocabulary = LabelVocabulary(names)
-        ids = tuple(row.image for row in rows)
-        encoded = vocabulary.encode(row.labels for row in rows)
-        return Archive(self.NAME, root, ids, tuple(paths), encoded, vocabulary)
+        file = labels or self.need(root / "labels.csv", root)
+        table, paths = read_manifest(root, file, unlisted=unlisted)
+        return self.archive_of_table(root, paths, table)
 
 
 def read_manifest(
-    root: Path, table: Path, spellings: Mapping[str, str] | None = None
-) -> tuple[list[LabelRow], tuple[str, ...], list[Path]]:
-    """Read the rows of a table of paths, its label names, and the files below root.
+    root: Path,
+    file: Path,
+    spellings: Mapping[str, str] | None = None,
+    unlisted: Unlisted | None = None,
+) -> tuple[LabelTable, list[Path]]:
+    """Read a table of paths, and find the files of its rows below root.
 
     Paths in the rows are normalised (`./a//1.png` is `a/1.png`), and no two rows have the same file.
     """
-    rows, names = read_label_table(table, spellings=spellings)
+    table = read_label_table(file, spellings=spellings, unlisted=unlisted)
     # Absolute paths below the folder become relative.
     rows = [
         replace(row, image=path_below(root, row.image)) if PurePosixPath(row.image).is_absolute() else row
-        for row in rows
+        for row in table.rows
     ]
-    paths = [_below(root, row, table) for row in rows]
-    _check_files(table, rows, paths)
-    return [replace(row, image=str(PurePosixPath(row.image))) for row in rows], names, paths
+    paths = [_below(root, row, file) for row in rows]
+    _check_files(file, rows, paths)
+    rows = [replace(row, image=str(PurePosixPath(row.image))) for row in rows]
+    return table._replace(rows=rows), paths
 
 
 def _below(root: Path, row: LabelRow, table: Path) -> Path:

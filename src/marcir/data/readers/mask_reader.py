@@ -12,6 +12,7 @@ from marcir.data.archive import Archive, images_by_stem
 from marcir.data.decode.limits import wrap_decode_errors
 from marcir.data.decode.pillow import load_with_pillow
 from marcir.data.images import SUFFIXES
+from marcir.data.label_csv import Unlisted
 from marcir.data.readers.base import DatasetReader
 from marcir.errors import DataError
 from marcir.files import cache_outside, fingerprint, mark_used, remove_unused
@@ -39,10 +40,11 @@ class MaskReader(DatasetReader):
     def labels_of(self, mask: "Image.Image", path: Path) -> list[str]:
         """The labels that occur in a mask."""
 
-    def read_folder(self, root: Path, labels: Path | None) -> Archive:
+    def read_folder(self, root: Path, labels: Path | None, unlisted: Unlisted | None) -> Archive:
         """Pair images with masks by name, and take the labels from the masks."""
         if labels is not None:
             raise DataError(f"{self.NAME}: labels come from its masks; leave --labels out.")
+        self.refuse_unlisted(unlisted)
         images = images_by_stem(self.need(root / self.IMAGE_FOLDER, root), SUFFIXES)
         masks = images_by_stem(self.need(root / self.MASK_FOLDER, root), frozenset({".png"}))
         if not images:

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from marcir.data.archive import Archive, images_by_stem
 from marcir.data.images import SUFFIXES
-from marcir.data.label_csv import read_label_table
+from marcir.data.label_csv import Unlisted, read_label_table
 from marcir.data.readers.base import DatasetReader
 from marcir.errors import DataError
 
@@ -22,19 +22,18 @@ class TableReader(DatasetReader):
     TABLE: ClassVar[str]
     DELIMITER: ClassVar[str] = ","
 
-    def read_folder(self, root: Path, labels: Path | None) -> Archive:
+    def read_folder(self, root: Path, labels: Path | None, unlisted: Unlisted | None) -> Archive:
         """Read the table, and find the images by their names."""
-        table = labels or self.need(root / self.TABLE, root)
+        file = labels or self.need(root / self.TABLE, root)
         images = images_by_stem(self.need(root / self.IMAGE_FOLDER, root), SUFFIXES)
-        rows, _ = read_label_table(table, self.DELIMITER, spellings(self.LABELS))
-        for row in rows:
+        table = read_label_table(file, self.DELIMITER, spellings(self.LABELS), unlisted)
+        for row in table.rows:
             if row.image not in images:
                 raise DataError(
-                    f"{table} line {row.line}: there is no image named '{row.image}' below {root}. "
+                    f"{file} line {row.line}: there is no image named '{row.image}' below {root}. "
                     "Add the file, or remove the line."
                 )
-        ids = [row.image for row in rows]
-        return self.archive(root, ids, [images[name] for name in ids], [row.labels for row in rows])
+        return self.archive_of_table(root, [images[row.image] for row in table.rows], table)
 
 
 def spellings(labels: Iterable[str]) -> dict[str, str]:

@@ -31,7 +31,7 @@ class LabelAwareBatches(DistributedBatchSampler):
     epoch; the batches depend only on `(seed, epoch)`.
 
     Args:
-        labels: Labels of the training images; unknown ones (-1) are not served. (N, L)
+        labels: Labels of the training images; unknown ones (-1) count as absent. (N, L)
         batch_size: Images per global batch, over all processes; a multiple of `processes`.
         seed: Seed of the random numbers, together with the epoch.
         minimum: Images of each label in a batch, m.

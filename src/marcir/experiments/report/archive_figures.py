@@ -61,7 +61,7 @@ def _archive(record: Record) -> Archive:
         root = cache_folder() / "scenes"
     if root is None or not Path(root).is_dir():  # generated scenes are not generated for a report
         raise DataError(f"the archive's folder {root} is not there.")
-    return open_archive(name, root, data.get("labels"))
+    return open_archive(name, root, data.get("labels"), data.get("unlisted"))
 
 
 def _sheets(study: Study, results: Results, archive: Archive, folder: Path) -> list[Figure]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from marcir.errors import DataError
-from marcir.experiments.record import COMPARISON, Results
+from marcir.experiments.record import COMPARISON, UNKNOWN_LABELS, Results
 from marcir.experiments.report.ablation import ablation_table, draw_ablation, study_title
 from marcir.experiments.report.archive_figures import draw_archive
 from marcir.experiments.report.comparison import brief_table, comparison_table, failures, overall_table
@@ -17,6 +17,7 @@ from marcir.experiments.report.runs import Study, group_records
 from marcir.experiments.report.significance import METHOD, compare_methods
 from marcir.experiments.report.summary import comparison_sentences, runs_table
 from marcir.experiments.report.table import Table
+from marcir.experiments.report.unknown_labels import unknown_labels_blocks
 from marcir.figures.canvas import vector_copies
 from marcir.files import atomic_write
 
@@ -108,8 +109,9 @@ def _dataset(own: list[Study], results: Results, figures: Path) -> tuple[list[Bl
         if not short:
             names = ", ".join(study.name for study in ablations)
             short.append(Sentences((f"No comparison; ablations: {names}.",)))
+    comparison = next((study for study in own if study.name == COMPARISON), None)
     for study in ablations:
-        chapter += _ablation(study, figures)
+        chapter += _ablation(study, comparison, figures)
     return short, chapter
 
 
@@ -132,9 +134,11 @@ def _comparison(study: Study, results: Results, figures: Path) -> tuple[Block, l
     return summary, blocks
 
 
-def _ablation(study: Study, figures: Path) -> list[Block]:
+def _ablation(study: Study, comparison: Study | None, figures: Path) -> list[Block]:
     blocks: list[Block] = [Heading(study_title(study.name), 4)]
-    if study.done:
+    if study.done and study.name == UNKNOWN_LABELS:
+        blocks += unknown_labels_blocks(study, comparison, figures)
+    elif study.done:
         blocks += [ablation_table(study), *draw_ablation(study, figures)]
     else:
         blocks.append(Sentences(tuple(failures(study)), listed=True))
