@@ -65,6 +65,22 @@ def test_labels_that_a_table_does_not_list_are_unknown_where_it_is_said(
     assert states(tmp_path / "store", "images/000003.png") == (set(), set())
 
 
+def test_a_matrix_and_the_first_line_of_a_list_say_what_is_unknown(
+    model: Path, scenes: Path, tmp_path: Path
+) -> None:
+    table, store = tmp_path / "table.csv", tmp_path / "store"
+    table.write_text(f"path,sea,ship\n{FIRST},1,?\n{SECOND},,0\n")
+    index(scenes, store, model=model, labels=table)
+    assert states(store, FIRST) == ({"sea"}, {"ship"})
+    assert states(store, SECOND) == (set(), {"sea"})
+    assert states(store, THIRD) == (set(), set())
+    table.write_text(f"# unlisted: unknown\npath,labels\n{FIRST},sea\n{SECOND},ship;!sea\n")
+    index(scenes, store, labels=table)
+    assert states(store, FIRST) == ({"sea"}, {"ship"})
+    assert states(store, SECOND) == ({"ship"}, set())
+    assert states(store, THIRD) == (set(), {"sea", "ship"})
+
+
 def test_relabelling_with_unknown_labels_embeds_nothing(
     store: Path, scenes: Path, table: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

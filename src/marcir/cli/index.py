@@ -15,11 +15,7 @@ def run(parser: Parser, arguments: Sequence[str]) -> int:
     parser.add_shared("--images")
     parser.add_shared("--store", help="a folder, or s3://bucket/path")
     parser.add_shared("--labels", help="label table; paths are relative to --images")
-    parser.add_argument(
-        "--unlisted",
-        choices=["absent", "unknown"],
-        help="what labels are that the table does not list for an image (default: absent)",
-    )
+    parser.add_shared("--unlisted")
     parser.add_argument(
         "--metadata", metavar="CSV", help="path, west, south, east, north, date, anything else"
     )

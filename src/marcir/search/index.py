@@ -13,10 +13,10 @@ from pathlib import Path
 
 import numpy as np
 
-from marcir.checks import check_choice, check_int
+from marcir.checks import check_int
 from marcir.config import TrainConfig, suggest_batch_size
 from marcir.data.images import decode_image, read_content
-from marcir.data.label_csv import path_below, read_label_table
+from marcir.data.label_csv import Unlisted, path_below, read_label_table
 from marcir.data.prefetch import in_batches, read_batches
 from marcir.errors import BrokenImageError, ConfigError, DataError, needs
 from marcir.figures.samples import displayable
@@ -101,7 +101,7 @@ def index(
     *,
     model: str | Path | None = None,
     labels: str | Path | None = None,
-    unlisted: str | None = None,
+    unlisted: Unlisted | None = None,
     metadata: str | Path | None = None,
     prune: bool = False,
     root_moved: bool = False,
@@ -258,7 +258,7 @@ class _Known:
     def read(
         cls,
         labels: str | Path | None,
-        unlisted: str | None,
+        unlisted: Unlisted | None,
         metadata: str | Path | None,
         root: Path,
         ids: set[str],
@@ -317,34 +317,16 @@ def _compared(table: str | Path | None, named: Collection[str], root: Path, ids:
     return notes
 
 
-def _read_labels(table: str | Path, root: Path, unlisted: str | None) -> _Labels:
+def _read_labels(file: str | Path, root: Path, unlisted: Unlisted | None) -> _Labels:
     """Read a label table; an image that it does not name is silent on all labels."""
-    rows, others = _label_rows(table, unlisted)
+    table = read_label_table(file, unlisted=unlisted)
     found: dict[str, _States] = {}
-    for line, path, states in rows:
-        image = path_below(root, path)
+    for row in table.rows:
+        image = path_below(root, row.image)
         if image in found:
-            raise DataError(f"{table} line {line}: duplicate '{image}'. Keep one.")
-        found[image] = states
-    return _Labels(found, others)
-
-
-def _label_rows(table: str | Path, unlisted: str | None) -> tuple[list[tuple[int, str, _States]], _States]:
-    """Line, path and labels of every row, and the labels of an image without a row.
-
-    `?name` is a label that is unknown. Where silence means unknown, all labels that a row does not list are.
-    """
-    if unlisted is not None:
-        check_choice("unlisted", unlisted, ("absent", "unknown"))
-    rows, listed = read_label_table(table)
-    silent = sorted({name.removeprefix("?") for name in listed}) if unlisted == "unknown" else []
-    found = []
-    for row in rows:
-        present = tuple(name for name in row.labels if not name.startswith("?"))
-        explicit = (name[1:] for name in row.labels if name.startswith("?"))
-        unknown = tuple(name for name in dict.fromkeys((*explicit, *silent)) if name not in present)
-        found.append((row.line, row.image, _States(present, unknown)))
-    return found, _States(unknown=tuple(silent))
+            raise DataError(f"{file} line {row.line}: duplicate '{image}'. Keep one.")
+        found[image] = _States(row.labels, row.unknown)
+    return _Labels(found, _States(unknown=table.names if table.unlisted == "unknown" else ()))
 
 
 def _digest(content: object) -> str:
