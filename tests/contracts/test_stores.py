@@ -621,7 +621,7 @@ def test_a_thumbnail_is_read_alone(make: Factory) -> None:
 
 
 def test_ids_fingerprints_and_the_model_are_listed(make: Factory) -> None:
-    store = make([row("b"), full()])
+    store = make([row("b"), replace(full(), unknown=())])
     assert store.ids() == ["a/b.png", "b"]
     assert store.contents() == {"a/b.png": "abc:def", "b": ""}
     assert store.model_files() == MODEL

@@ -7,7 +7,7 @@ import pytest
 from torch import Tensor
 
 from marcir.cli import main
-from marcir.errors import ConfigError, DataError
+from marcir.errors import ConfigError
 from marcir.model.encoder import Encoder
 from marcir.search import Filter
 from marcir.search.index import index
@@ -63,6 +63,22 @@ def test_labels_that_a_table_does_not_list_are_unknown_where_it_is_said(
     again = index(scenes, tmp_path / "store", labels=table, unlisted="absent")
     assert again.relabelled == 39  # THIRD lists all of the labels
     assert states(tmp_path / "store", "images/000003.png") == (set(), set())
+
+
+def test_a_matrix_and_the_first_line_of_a_list_say_what_is_unknown(
+    model: Path, scenes: Path, tmp_path: Path
+) -> None:
+    table, store = tmp_path / "table.csv", tmp_path / "store"
+    table.write_text(f"path,sea,ship\n{FIRST},1,?\n{SECOND},,0\n")
+    index(scenes, store, model=model, labels=table)
+    assert states(store, FIRST) == ({"sea"}, {"ship"})
+    assert states(store, SECOND) == (set(), {"sea"})
+    assert states(store, THIRD) == (set(), set())
+    table.write_text(f"# unlisted: unknown\npath,labels\n{FIRST},sea\n{SECOND},ship;!sea\n")
+    index(scenes, store, labels=table)
+    assert states(store, FIRST) == ({"sea"}, {"ship"})
+    assert states(store, SECOND) == ({"ship"}, set())
+    assert states(store, THIRD) == (set(), {"sea", "ship"})
 
 
 def test_relabelling_with_unknown_labels_embeds_nothing(
@@ -148,6 +164,6 @@ def test_options_that_need_another_are_refused_without_it(
 
 def test_another_meaning_of_silence_is_refused(store: Path, scenes: Path, table: Path) -> None:
     with pytest.raises(ConfigError, match="unlisted = 'maybe': unknown. Known: absent, unknown."):
-        index(scenes, store, labels=table, unlisted="maybe")  # type: ignore[arg-type]
-    with pytest.raises(DataError, match="unlisted: needs a label table"):
+        index(scenes, store, labels=table, unlisted="maybe")
+    with pytest.raises(ConfigError, match="unlisted: needs a label table"):
         index(scenes, store, unlisted="unknown")

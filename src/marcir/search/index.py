@@ -18,7 +18,7 @@ from marcir.config import TrainConfig, suggest_batch_size
 from marcir.data.images import decode_image, read_content
 from marcir.data.label_csv import Unlisted, path_below, read_label_table
 from marcir.data.prefetch import in_batches, read_batches
-from marcir.errors import BrokenImageError, DataError, needs
+from marcir.errors import BrokenImageError, ConfigError, DataError, needs
 from marcir.figures.samples import displayable
 from marcir.model.embed import images_of_folder
 from marcir.model.model import BATCH, Model, load_model
@@ -132,6 +132,7 @@ def index(
         batch_size: Images that are embedded at a time.
 
     Raises:
+        ConfigError: For another value of `unlisted`, or where it is given without labels.
         DataError: For a folder without images, a store inside it, or a table that names none of them.
         StoreError: Where the store is of another model or another folder, or another process writes into it.
         KeyboardInterrupt: After Ctrl-C, when all that was embedded is in the store.
@@ -140,7 +141,7 @@ def index(
     check_int("batch_size", batch_size, 1)
     ids, paths = images_of_folder(images)
     if unlisted is not None and labels is None:
-        raise DataError("unlisted: needs a label table (labels).")
+        raise ConfigError("unlisted: needs a label table (labels).")
     known = _Known.read(labels, unlisted, metadata, Path(images), set(ids))
     loaded, files = _model_of(model, store, paths, device)
     about = About(fingerprint_of_model(files), loaded.dim, str(Path(images).absolute()))
@@ -317,16 +318,16 @@ def _compared(table: str | Path | None, named: Collection[str], root: Path, ids:
     return notes
 
 
-def _read_labels(table: str | Path, root: Path, unlisted: Unlisted | None) -> _Labels:
+def _read_labels(file: str | Path, root: Path, unlisted: Unlisted | None) -> _Labels:
     """Read a label table; an image that it does not name is silent on all labels."""
-    rows, names, silence = read_label_table(table, unlisted=unlisted)
+    table = read_label_table(file, unlisted=unlisted)
     found: dict[str, _States] = {}
-    for row in rows:
+    for row in table.rows:
         image = path_below(root, row.image)
         if image in found:
-            raise DataError(f"{table} line {row.line}: duplicate '{image}'. Keep one.")
+            raise DataError(f"{file} line {row.line}: duplicate '{image}'. Keep one.")
         found[image] = _States(row.labels, row.unknown)
-    return _Labels(found, _States(unknown=names if silence == "unknown" else ()))
+    return _Labels(found, _States(unknown=table.names if table.unlisted == "unknown" else ()))
 
 
 def _digest(content: object) -> str:

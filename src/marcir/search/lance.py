@@ -11,7 +11,7 @@ from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 from marcir.data.prefetch import in_batches
 from marcir.errors import MissingImageError, StoreError, UnusableStoreError, needs
@@ -310,7 +310,7 @@ class LanceStore(Store):
         return loaded
 
 
-def _write_about(db: Any, about: About, mode: Literal["create", "overwrite"]) -> None:
+def _write_about(db: Any, about: About, mode: str) -> None:
     db.create_table("about", pa.table({"about": [to_json(about)]}), mode=mode)
 
 
