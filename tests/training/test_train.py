@@ -619,3 +619,14 @@ def test_more_processes_than_devices_are_refused(
         config = read_config([*settings, "--device", device, "--train.devices", "2"])
         with pytest.raises(ConfigError, match="train.devices = 2"):
             start_fabric(config)
+
+
+def test_an_option_of_a_loss_that_is_out_of_range_is_refused_before_images_are_read(
+    settings: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("MARCIR_CACHE", str(tmp_path / "cache"))
+    assert main(["train", *settings, "--loss.tau", "-1", "--run", str(tmp_path / "run")]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "tau" in line
+    assert not (tmp_path / "cache").exists()
+    assert not (tmp_path / "run").exists()

@@ -20,6 +20,7 @@ from marcir.experiments.record import COMPARISON, UNKNOWN_LABELS, run_name, slug
 from marcir.labels.statistics import LabelStatistics
 from marcir.model.backbone import check_backbone
 from marcir.schema import BeforeValidator, Field, record, validate
+from marcir.training.build import check_loss
 from marcir.training.run_folder import NEUTRAL_SETTINGS, PATH_SETTINGS
 from marcir.training.train import resolve_defaults
 
@@ -195,8 +196,7 @@ def _loss(options: dict[str, Any]) -> tuple[str, LossConfig]:
     name, title = options.pop("name"), options.pop("title", None)
     try:
         checked = validate_options(options, loss_options(name))
-        # With any labels: an invalid option must fail now, not when the run starts.
-        create_loss(name, statistics=LabelStatistics.from_labels(torch.eye(2)), embedding_dim=2, **checked)
+        check_loss(LossConfig(name, checked))
     except ConfigError as error:
         raise ConfigError(f"losses: {name}: {error}") from error
     varied = ", ".join(f"{option} {value}" for option, value in options.items())

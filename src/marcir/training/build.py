@@ -5,9 +5,10 @@ from collections.abc import Sequence
 import torch
 
 from marcir.catalog import create_loss
-from marcir.config import Config, EncoderConfig
+from marcir.config import Config, EncoderConfig, LossConfig
 from marcir.data.dataset import ArchiveDataset
 from marcir.data.resize import eval_transform
+from marcir.labels import LabelStatistics
 from marcir.losses import MultiLabelLoss
 from marcir.model.backbone import create_backbone
 from marcir.model.encoder import Encoder, adapt_batch_norm
@@ -44,6 +45,17 @@ def build_untrained(
 def fit_batch_norm(encoder: Encoder, config: EncoderConfig, task: Task) -> None:
     """Estimate the backbone's batch-norm statistics on the training images, unless its own fit them."""
     adapt_batch_norm(encoder, config.weights, task.positions("train"), task.images)
+
+
+def check_loss(loss: LossConfig) -> None:
+    """Refuse options of a loss that are out of range, before any image is read; a ConfigError."""
+    create_loss(
+        loss.name,
+        statistics=LabelStatistics.from_labels(torch.eye(2, device="cpu")),  # any labels
+        embedding_dim=2,
+        generator=torch.Generator(),
+        **loss.options,
+    )
 
 
 def build_loss(config: Config, task: Task) -> MultiLabelLoss:

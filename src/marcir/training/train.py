@@ -23,7 +23,7 @@ from marcir.model.backbone import check_weights
 from marcir.model.precision import Precision
 from marcir.progress import duration
 from marcir.text_tables import percent
-from marcir.training.build import build_encoder, build_loss
+from marcir.training.build import build_encoder, build_loss, check_loss
 from marcir.training.checkpoint import Checkpoints, Progress
 from marcir.training.evaluate import TestResult, score_test
 from marcir.training.evaluation import MOST_LEFT_OUT, Evaluation, share_of_pairs_left_out
@@ -85,6 +85,7 @@ def train_run(config: Config, quiet: bool = False) -> TrainingResult | None:
     folder = RunFolder(config.folder)
     folder.check(config)
     check_weights(config.encoder.backbone, config.encoder.weights)
+    check_loss(config.loss)
     task = _open_task(config, folder)
     config, precision = decide_precision(config, folder.settings() if folder.started else None)
     fabric = start_fabric(config)
