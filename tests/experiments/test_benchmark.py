@@ -329,17 +329,17 @@ def test_a_batch_of_more_images_than_there_are_is_refused_before_anything_is_tra
 def test_ablations_take_over_what_was_trained_with_the_same_settings(
     plan: dict[str, object], unbroken: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    file = tmp_path / "plan.yaml"
+    file, results = tmp_path / "plan.yaml", Path(shutil.copytree(unbroken, tmp_path / "results"))
     file.write_text(yaml.safe_dump({**plan, "seeds": [0]}))
-    arguments = ["ablate", "--config", str(file), "--results", str(unbroken), "--study", "anchor-frequency"]
+    arguments = ["ablate", "--config", str(file), "--results", str(results), "--study", "anchor-frequency"]
     assert main(arguments) == 0
     assert "2 of 2 runs have scores, 1 were trained now" in capsys.readouterr().out
-    found = records(unbroken)
+    found = records(results)
     taken = found["anchor-frequency/manifest-marc-anchor_frequency=mean-seed0"]
     assert same_scores(taken, found["comparison/manifest-marc-seed0"])
     assert taken.setting == {"anchor_frequency": "mean"}
     assert found["anchor-frequency/manifest-marc-anchor_frequency=min-seed0"].done
-    assert not list((unbroken / "runs" / "anchor-frequency").glob("*"))
+    assert not list((results / "runs" / "anchor-frequency").glob("*"))
 
 
 def test_a_plan_says_what_its_runs_compute_in_and_why(

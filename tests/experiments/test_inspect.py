@@ -204,6 +204,7 @@ def test_show_refuses_broken_images_and_skips_them_on_demand(
         (["--dataset", "manifst"], "unknown dataset 'manifst'. Did you mean 'manifest'?"),
         (["--dataset", "ucm"], "dataset 'ucm' needs --root"),
         (["--dataset", "ucm", "--root", "/nowhere"], "root=/nowhere is not a folder"),
+        (["--dataset", "ucm", "--root", "s3://b/ucm"], "--root s3://b/ucm: must be on a disk."),
         (["--dataset", "whdld", "--root", ".", "--labels", "x.csv"], "labels come from its masks"),
         (["--root", "."], "the following arguments are required: --dataset"),
         (["--dataset", "ucm", "--rot", "."], "unknown argument '--rot'. Did you mean '--root'?"),
@@ -258,6 +259,38 @@ def test_inspect_asks_what_silence_means_where_many_images_have_no_label(
     printed = capsys.readouterr().out
     assert "WARNING" not in printed
     assert "unknown: 66.7 % of the labels; what is not listed is unknown" in printed
+
+
+def test_a_table_with_a_column_per_label_says_nothing_about_silence(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (root / "labels.csv").write_text("path,road,tree\na/one.png,1,?\na/two.jpg,0,1\nthree.webp,,\n")
+    assert main(["data", "inspect", "--dataset", "manifest", "--root", str(root)]) == 0
+    printed = capsys.readouterr().out.splitlines()
+    assert "unknown: 50.0 % of the labels" in printed
+    assert not any("listed" in line for line in printed)
+
+
+def test_silence_that_is_unknown_already_is_not_advised(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = "a/one.png,road\na/two.jpg,!road\nthree.webp,!road\n"
+    (root / "labels.csv").write_text("# unlisted: unknown\npath,labels\n" + rows)
+    assert main(["data", "inspect", "--dataset", "manifest", "--root", str(root)]) == 0
+    assert "--unlisted" not in capsys.readouterr().out
+
+
+def test_labels_that_are_unknown_in_every_image_are_named(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = "a/one.png,road;?tree;?sea\na/two.jpg,road;?tree\nthree.webp,road;?tree;?sea\n"
+    (root / "labels.csv").write_text("path,labels\n" + rows)
+    command = ["data", "inspect", "--dataset", "manifest", "--root", str(root)]
+    assert main(command) == 0
+    assert "WARNING: unknown in every image: 'tree'. Nothing is learned from" in capsys.readouterr().out
+    (root / "labels.csv").write_text("path,labels\n" + rows.replace("two.jpg,", "two.jpg,?sea;"))
+    assert main(command) == 0
+    assert "WARNING: unknown in every image: 'sea', 'tree'. Nothing is" in capsys.readouterr().out
 
 
 def test_a_split_depends_on_what_silence_means(

@@ -101,7 +101,7 @@ def test_mistakes_in_the_labels_of_a_plan_are_named(labels: Any, said: str, tmp_
 
 
 def test_a_loss_that_takes_no_unknown_labels_is_refused_before_anything_is_trained(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="losses: oml cannot be trained with unknown labels: OML ranks"):
+    with pytest.raises(ConfigError, match="losses: oml needs complete labels. Remove it, or set labels"):
         read_plan(written(tmp_path, {"hide": 0.3}, losses=["marc", "oml"]))
     plan = read_plan(written(tmp_path, {"hide": 0.3, "unknown": "absent"}, losses=["marc", "oml"]))
     assert len(list(plan.runs())) == 2

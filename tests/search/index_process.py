@@ -28,6 +28,9 @@ def announcing_index(connection: Connection) -> None:
     Encoder.embed = announced(embed, Encoder.embed)  # type: ignore[method-assign]
     stage._COMMIT = BATCH  # small commits, so that a kill meets one
     connection.send("ready")
-    model, images, store, labels = connection.recv()
-    stage.index(images, store, model=model, labels=labels, batch_size=BATCH)
-    connection.recv()  # until killed
+    model, images, store, labels, *shard = connection.recv()
+    stage.index(
+        images, store, model=model, labels=labels, batch_size=BATCH, shard=shard[0] if shard else None
+    )
+    connection.send("done")
+    connection.recv()  # until killed, or let go

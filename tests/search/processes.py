@@ -1,7 +1,8 @@
 """Processes that start quickly: each is forked from a server that has imported the large libraries."""
 
 import multiprocessing
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable, Mapping, Sequence
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 
@@ -26,10 +27,16 @@ def start_process(
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload([*_IMPORTED, *imported])
     ours, theirs = context.Pipe()
-    process = context.Process(target=target, args=(theirs, *arguments), daemon=True)
+    process = context.Process(target=_call, args=(dict(os.environ), target, theirs, *arguments), daemon=True)
     process.start()
     theirs.close()  # else the end of the process would not be noticed
     return process, ours
+
+
+def _call(environment: Mapping[str, str], target: Callable[..., None], *arguments: object) -> None:
+    """Call a function in our environment; that of the server is the one of the first test."""
+    os.environ.update(environment)
+    target(*arguments)
 
 
 def reading(connection: Connection, uri: str, last: int) -> None:
@@ -60,3 +67,21 @@ def writing(connection: Connection, uri: str, commits: Sequence[Sequence[Row]]) 
     for rows in commits:
         store.add(rows)
     store.optimize()
+
+
+def creating(connection: Connection, uri: str) -> None:
+    """Open or create a store of the model that is received, add ten rows, and send how it went."""
+    from marcir.errors import StoreError
+    from marcir.search.lance import LanceStore
+    from marcir.search.records import About
+
+    connection.send("ready")
+    model = connection.recv()
+    try:
+        store = LanceStore.create(uri, About(model * 64, 8, "/archive"), {"config.json": model.encode()})
+        vector = np.eye(8, dtype=np.float32)[0]
+        store.add([Row(f"{os.getpid()}-{place}", vector) for place in range(10)])
+        connection.send("open")
+    except StoreError as error:
+        connection.send(str(error))
+    connection.recv()

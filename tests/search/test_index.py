@@ -9,7 +9,7 @@ import shutil
 import signal
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -21,10 +21,13 @@ import tifffile
 from PIL import Image
 
 from marcir.cli import main
-from marcir.errors import DataError
+from marcir.errors import ClusterError, DataError
+from marcir.model.model import load_model
+from marcir.search import image_rows
 from marcir.search import index as index_module
 from marcir.search import lance as lance_module
-from marcir.search.index import Indexed, index, thumbnail
+from marcir.search.image_rows import ImageFile, NotEmbedded, embed_rows, thumbnail
+from marcir.search.index import Indexed, index
 from marcir.search.lance import LanceStore
 from marcir.search.lance_io import sole_writer
 from marcir.search.metadata import read_metadata
@@ -101,7 +104,7 @@ def test_a_second_run_finds_everything_up_to_date_and_embeds_nothing(
 ) -> None:
     index(images, tmp_path / "store", model=model, labels=images / "labels.csv")
     version = LanceStore(tmp_path / "store")._table.version
-    monkeypatch.setattr(index_module, "decode_image", None)
+    monkeypatch.setattr(image_rows, "decode_image", None)
     for labels in (images / "labels.csv", None):
         assert counts(index(images, tmp_path / "store", model=model, labels=labels)) == (0, 0, 0, 40, 0, 0)
     assert LanceStore(tmp_path / "store")._table.version == version
@@ -178,7 +181,7 @@ def test_other_labels_and_metadata_are_taken_without_embedding(
     model: Path, images: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     index(images, tmp_path / "store", model=model, labels=images / "labels.csv")
-    monkeypatch.setattr(index_module, "decode_image", None)
+    monkeypatch.setattr(image_rows, "decode_image", None)
     before = rows_of(tmp_path / "store")
     names = sorted(before)
     (tmp_path / "labels.csv").write_text(f"path,labels\n./{names[0]},it's new;ship\n{names[1]},\n")
@@ -202,6 +205,24 @@ def test_other_labels_and_metadata_are_taken_without_embedding(
         assert np.array_equal(after[name].vector, before[name].vector)
         assert after[name].thumbnail == before[name].thumbnail
     assert counts(index(images, tmp_path / "store", model=model, labels=tmp_path / "labels.csv"))[3] == 40
+
+
+def test_what_a_lost_cluster_has_embedded_is_committed(model: Path, images: Path, tmp_path: Path) -> None:
+    loaded = load_model(model)
+
+    def embed(
+        _: Mapping[str, bytes],
+        files: Sequence[ImageFile],
+        batch_size: int,
+        note: Callable[[NotEmbedded], None],
+    ) -> Iterator[list[Row]]:
+        yield next(iter(embed_rows(loaded, files, batch_size, note)))
+        raise ClusterError("the connection to the cluster was lost.")
+
+    with pytest.raises(ClusterError):
+        index(images, tmp_path / "store", model=model, batch_size=16, embed=embed)
+    assert LanceStore(tmp_path / "store").count() == 16
+    assert counts(index(images, tmp_path / "store", model=model, batch_size=16))[:1] == (24,)
 
 
 def test_many_other_labels_are_written_in_several_commits(
@@ -407,6 +428,10 @@ def test_a_second_index_at_the_same_time_is_refused(
         ({"--images": "nowhere"}, "not a folder"),
         ({"--labels": "nowhere.csv"}, "no such label table"),
         ({"--metadata": "nowhere.csv"}, "no such table"),
+        ({"--images": "gs://b/tiles"}, "--images gs://b/tiles: not a folder, and not an address s3://"),
+        ({"--labels": "s3://b/labels.csv"}, "--labels s3://b/labels.csv: must be on a disk."),
+        ({"--metadata": "s3://b/metadata.csv"}, "--metadata s3://b/metadata.csv: must be on a disk."),
+        ({"--model": "s3://b/run"}, "--model s3://b/run: must be on a disk."),
         ({"--stor": "x"}, "Did you mean '--store'"),
     ],
 )
@@ -420,6 +445,11 @@ def test_what_cannot_be_used_is_refused_in_one_line(
 ) -> None:
     options = {"--model": model, "--images": images, "--store": tmp_path / "store", **changed}
     assert text in refusal(capsys, "index", *[each for pair in options.items() for each in pair])
+
+
+def test_a_query_is_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    line = refusal(capsys, "search", "--store", tmp_path / "store", "--image", "s3://b/a.png")
+    assert "--image s3://b/a.png: must be on a disk." in line
 
 
 # ---- The approximate index -----------------------------------------------------------------------
@@ -487,7 +517,7 @@ def test_a_store_as_it_is_between_any_two_steps_is_finished_by_the_next_run(
         patch.setattr(index_module, "_COMMIT", 16)
         patch.setattr(LanceStore, "add", copied_before(LanceStore.add))
         patch.setattr(LanceStore, "optimize", copied_before(LanceStore.optimize))
-        index(images, store, model=model, labels=images / "labels.csv")
+        index(images, store, model=model, labels=images / "labels.csv", batch_size=8)
     for there, folder in zip((0, 16, 32, 40), begun, strict=True):
         assert LanceStore(folder).count() == there
         done = index(images, folder, model=model, labels=images / "labels.csv")

@@ -1,7 +1,5 @@
 """One round trip on object storage, through a pretended S3."""
 
-import urllib.request
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -13,33 +11,12 @@ from marcir.search import Filter, Row
 from marcir.search.lance import LanceStore
 from marcir.search.lance_io import sole_writer
 from marcir.search.records import About
-from search.s3_server import moto_server, serving
+from search.s3_server import moto_server
 
 ABOUT = About("m" * 64, 4, "/archive")
 MODEL = {"config.json": b"{}", "model.safetensors": bytes(1000)}
 
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture
-def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """An empty bucket, and the environment that leads to it."""
-    program = moto_server()
-    if program is None:
-        pytest.skip("moto_server is missing (set MARCIR_MOTO_SERVER)")
-    with serving(program) as address:
-        for name, value in {
-            "AWS_ENDPOINT_URL": address,
-            "AWS_ALLOW_HTTP": "true",
-            "AWS_ACCESS_KEY_ID": "test",
-            "AWS_SECRET_ACCESS_KEY": "test",
-            "AWS_REGION": "us-east-1",
-        }.items():
-            monkeypatch.setenv(name, value)
-        made = urllib.request.Request(f"{address}/archive", method="PUT")  # noqa: S310
-        with urllib.request.urlopen(made, timeout=20) as answer:  # noqa: S310
-            assert answer.status == 200
-        yield "s3://archive"
 
 
 def test_a_store_on_object_storage_does_all_that_one_in_a_folder_does(

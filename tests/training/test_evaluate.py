@@ -534,6 +534,7 @@ def test_a_query_without_a_file_is_refused_with_its_name(
     more = ["--figures", str(tmp_path / "f"), "--images", str(images)]
     assert "no image for the id 'two words'" in refusal(capsys, *files, *more, "--query", "two words")
     assert "not a folder" in refusal(capsys, *files, *more[:3], str(images / "none"))
+    assert "--images s3://b/tiles: must be on a disk." in refusal(capsys, *files, *more[:3], "s3://b/tiles")
 
 
 def test_of_two_files_with_the_name_of_an_id_none_is_taken(

@@ -17,15 +17,18 @@ from marcir.config import Config
 from marcir.data.archive import open_archive
 from marcir.data.label_csv import read_label_table
 from marcir.data.labelled_embeddings import LabelledEmbeddings
+from marcir.data.split import draw_split
 from marcir.errors import ConfigError, DataError
 from marcir.experiments.plan import config_hash
 from marcir.figures.retrieval_sheet import SheetRow
 from marcir.labels import LabelVocabulary
 from marcir.model.model_config import parse_model_config
+from marcir.scenes.write import write_scenes
 from marcir.training import evaluation_figures
 from marcir.training.evaluation import evaluate_embeddings, share_of_pairs_left_out
 from marcir.types import Embeddings
 from test_cli import refusal
+from training_runs import newest_state, weights
 
 
 @dataclass(frozen=True)
@@ -106,8 +109,45 @@ def test_a_run_learns_from_incomplete_labels_and_scores_them(some_unknown: Run) 
 def test_a_run_with_few_known_labels_ends_with_a_warning(mostly_unknown: Run) -> None:
     assert "WARNING: unknown labels leave out" in mostly_unknown.printed
     assert "% of the pairs of test images: scores of the others say little." in mostly_unknown.printed
-    assert "% of the pairs of validation images: the best weights are chosen" in mostly_unknown.printed
     assert (mostly_unknown.folder / "metrics.json").exists()
+
+
+def test_without_absent_labels_the_last_epoch_is_kept_and_patience_does_not_apply(
+    settings: list[str], archive: Path, cache: Path, tmp_path: Path
+) -> None:
+    table = write_table(archive, tmp_path / "present.csv", 0.0, "")
+    more = ["--unlisted", "unknown", "--train.epochs", "4", "--train.patience", "1"]
+    run = trained(settings, tmp_path / "run", table, cache, *more)
+    epochs = (run.folder / "history.csv").read_text().splitlines()[1:]
+    assert len(epochs) == 4
+    kept, newest = weights(run.folder), newest_state(run.folder)
+    assert all(torch.equal(value, newest[f"encoder.{name}"]) for name, value in kept.items())
+    assert "(best)" not in run.printed
+    warnings = [line for line in run.printed.splitlines() if "validation images" in line]
+    assert len(warnings) == 1
+    assert "no ranking of the validation images is better than another by the labels that are" in warnings[0]
+    assert "the weights of the last epoch are kept, and train.patience does not apply" in warnings[0]
+    assert "Label the validation images completely" in warnings[0]
+    card = (run.folder / "README.md").read_text()
+    assert "was best" not in card
+    assert "the weights of the last epoch, 4," in card
+    assert "By the labels that are known, no ranking is better than another" in card
+
+
+def test_validation_images_without_a_shared_label_choose_no_epoch(
+    settings: list[str], archive: Path, cache: Path, tmp_path: Path
+) -> None:
+    read = read_label_table(archive / "labels.csv")
+    split = draw_split(open_archive("manifest", archive), 0)
+    lonely = set(split.validation)
+    lines = [f"{row.image},{'' if row.image in lonely else ';'.join(row.labels)}\n" for row in read.rows]
+    (tmp_path / "labels.csv").write_text("".join(["path,labels\n", *lines]))
+    run = trained(settings, tmp_path / "run", tmp_path / "labels.csv", cache, "--train.epochs", "3")
+    kept, newest = weights(run.folder), newest_state(run.folder)
+    assert all(torch.equal(value, newest[f"encoder.{name}"]) for name, value in kept.items())
+    assert "nan" not in run.printed
+    assert "(best)" not in run.printed
+    assert run.printed.count("the weights of the last epoch are kept") == 1
 
 
 def test_what_silence_meant_is_recorded(
@@ -144,12 +184,27 @@ def test_oml_is_refused_before_any_work(
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize("on_broken", ["error", "skip"])
+def test_oml_is_refused_only_where_training_images_have_unknown_labels(
+    settings: list[str], archive: Path, tmp_path: Path, on_broken: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    split = draw_split(open_archive("manifest", archive), 0)
+    options = ["--data.on_broken", on_broken, "--loss.name", "oml", "--train.epochs", "1"]
+    for image, code in ((split.test[0], 0), (split.train[0], 2)):
+        table = tmp_path / f"{code}.csv"
+        table.write_text((archive / "labels.csv").read_text().replace(f"{image},", f"{image},?", 1))
+        more = ["--labels", str(table), *options, "--run", str(tmp_path / f"run-{code}")]
+        assert main(["train", *settings, *more]) == code
+    assert "it needs complete labels" in capsys.readouterr().err
+
+
 def test_unknown_labels_alone_are_nothing_to_learn_from(
     settings: list[str], archive: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     table = write_table(archive, tmp_path / "labels.csv", 1.0, "?")
     more = ["--labels", str(table), "--run", str(tmp_path / "run")]
-    assert "the training images have 0 labels. Training needs" in refusal(capsys, "train", *settings, *more)
+    refused = refusal(capsys, "train", *settings, *more)
+    assert "no label is known to be present in a training image. Training needs at least two" in refused
 
 
 def test_records_of_a_comparison_are_told_apart_by_labels_and_not_by_how_they_are_read() -> None:
@@ -212,8 +267,67 @@ def test_a_test_split_with_few_known_labels_is_refused_unless_allowed(
     assert "The test images of the run's split." in capsys.readouterr().out
     assert main(mostly_unknown.evaluate(archive, "--unlisted", "absent")) == 0
     printed = capsys.readouterr().out
-    assert "this is not the archive that the model was trained on" in printed
+    assert "The test images of the run's split. Their labels are not those of training." in printed
     assert "Unknown labels" not in printed
+
+
+def test_a_run_is_scored_on_its_own_test_images_by_a_complete_table(
+    some_unknown: Run, archive: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = [
+        "evaluate",
+        "--model",
+        str(some_unknown.folder),
+        "--dataset",
+        "manifest",
+        "--root",
+        str(archive),
+    ]
+    assert main([*command, "--json", str(tmp_path / "e.json")]) == 0
+    assert "The test images of the run's split. Their labels are not those of" in capsys.readouterr().out
+    found = json.loads((tmp_path / "e.json").read_text())["model"]
+    split = json.loads((some_unknown.folder / "split.json").read_text())
+    assert sorted(found["queries"]["ids"]) == sorted(split["test"])
+    assert "pairs_left_out" not in found
+    header, *rows = (archive / "labels.csv").read_text().splitlines()
+    (tmp_path / "reversed.csv").write_text("\n".join([header, *reversed(rows)]))
+    assert main([*command, "--labels", str(tmp_path / "reversed.csv"), "--part", "validation"]) == 0
+    assert "The validation images of the run's split. Their labels are" in capsys.readouterr().out
+    assert main([*command, "--part", "all"]) == 0
+    assert "All images, including the training images." in capsys.readouterr().out
+
+
+def test_other_images_of_the_same_names_have_no_parts(
+    some_unknown: Run, archive: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_scenes(tmp_path / "other", 120, 24, 1)
+    assert open_archive("manifest", tmp_path / "other").ids == open_archive("manifest", archive).ids
+    command = ["evaluate", "--model", str(some_unknown.folder), "--dataset", "manifest"]
+    command += ["--root", str(tmp_path / "other")]
+    assert "--part test: the model was not trained on this archive" in refusal(
+        capsys, *command, "--part", "test"
+    )
+    assert main(command) == 0
+    assert "All images: this is not the archive that the model was trained on." in capsys.readouterr().out
+
+
+def test_labels_by_which_all_rankings_are_equal_are_refused_unless_allowed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ids = tuple("abcde")
+    vectors = np.random.default_rng(0).normal(size=(5, 4)).astype(np.float32)
+    Embeddings(ids, vectors).save(tmp_path / "e.npz")
+    labels = tmp_path / "labels.csv"
+    labels.write_text("# unlisted: unknown\npath,labels\na,road\nb,road\nc,road\nd,road\ne,road;tree\n")
+    command = ["evaluate", "--embeddings", str(tmp_path / "e.npz"), "--labels", str(labels)]
+    refused = refusal(capsys, *command)
+    assert "by the labels that are known, no ranking is better than another" in refused
+    assert "Score images with complete labels, or give --allow-incomplete" in refused
+    assert main([*command, "--allow-incomplete"]) == 0
+    assert "By the labels that are known, no ranking is better than another" in capsys.readouterr().out
+    labels.write_text(labels.read_text().replace("b,road", "b,!road"))
+    assert main(command) == 0
+    assert "no ranking is better" not in capsys.readouterr().out
 
 
 def test_python_refuses_and_allows_the_same(mostly_unknown: Run, archive: Path) -> None:

@@ -55,7 +55,9 @@ def test_a_checkpoint_that_was_just_written_is_never_removed(tmp_path: Path) -> 
     checkpoints = Checkpoints(tmp_path, keep=1)
     written = checkpoints.save(Progress(epoch=1, step=3), network, loss, optimiser)
     assert list(tmp_path.iterdir()) == [written]
-    assert checkpoints.load(network, loss, optimiser) == Progress(epoch=1, step=3)
+    found = checkpoints.load()
+    assert found is not None
+    assert found.restore(network, loss, optimiser) == Progress(epoch=1, step=3)
 
 
 def test_paths_of_settings_hold_from_any_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,8 @@ import torch
 from marcir.cli import main
 from training_runs import after_an_epoch, newest_state, progress_of, start, train, weights
 
+ALWAYS_SAVED = ("--train.checkpoint_minutes", "0")
+
 
 def same(first: dict[str, torch.Tensor], second: dict[str, torch.Tensor]) -> bool:
     return first.keys() == second.keys() and all(torch.equal(first[name], second[name]) for name in first)
@@ -23,16 +25,16 @@ def unbroken(settings: list[str], run: Path) -> Path:
 @pytest.mark.parametrize(
     ("options", "killed_at"),
     [
-        pytest.param([], "epoch 1/3", id="between epochs"),
-        pytest.param(["--train.checkpoint_minutes", "0"], "epoch 2/3", id="within an epoch"),
+        pytest.param([], "epoch 1/3", id="before the first checkpoint"),
+        pytest.param([*ALWAYS_SAVED], "epoch 2/3", id="within an epoch"),
         pytest.param(
-            ["--loss.name", "lmsc", "--loss.queue_size", "40"],
+            ["--loss.name", "lmsc", "--loss.queue_size", "40", *ALWAYS_SAVED],
             "epoch 1/3",
             id="with a queue",
             marks=pytest.mark.slow,
         ),
         pytest.param(
-            ["--loss.name", "oml", "--train.sampler", "label-aware", "--train.views", "2"],
+            ["--loss.name", "oml", "--train.sampler", "label-aware", "--train.views", "2", *ALWAYS_SAVED],
             "epoch 2/3",
             id="with other batches and views",
             marks=pytest.mark.slow,
@@ -98,11 +100,11 @@ def test_a_full_disk_leaves_the_last_good_checkpoint(
 
 def test_a_damaged_checkpoint_is_passed_over_for_the_one_before(settings: list[str], tmp_path: Path) -> None:
     run = tmp_path / "damaged"
-    train(*settings, "--run", str(run))
+    train(*settings, *ALWAYS_SAVED, "--run", str(run))
     wanted = newest_state(run)
     newest = sorted((run / "last").iterdir())[-1]
     (newest / "state.safetensors").write_bytes(b"half")
-    train(*settings, "--run", str(run))
+    train(*settings, *ALWAYS_SAVED, "--run", str(run))
     assert same(wanted, newest_state(run))
 
 

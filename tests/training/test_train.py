@@ -354,10 +354,10 @@ def test_processes_that_would_compute_in_different_precisions_are_refused(
         monkeypatch.setenv("LOCAL_RANK", str(rank))
         arguments = [*settings, "--train.precision", precision, "--run", str(tmp_path / "run")]
         running.append(start(arguments, cache))
-    for each in running:
-        _, heard = each.communicate(timeout=120)
-        assert each.returncode == 2, heard
-        assert "some processes would compute in bfloat16 and others in float32" in heard
+    heard = [each.communicate(timeout=120)[1] for each in running]
+    assert [each.returncode for each in running] == [2, 2], heard
+    assert "train.precision = bfloat16, but the first process has float32." in heard[0]
+    assert "marcir: " not in heard[1]
     assert not (tmp_path / "run").exists()
 
 
@@ -487,6 +487,7 @@ def test_the_recipes_can_be_read(file: Path) -> None:
         (["--loss.name", "mrac"], "unknown loss 'mrac'. Did you mean 'marc'?"),
         (["--data.name", "scnes"], "unknown dataset 'scnes'. Did you mean 'scenes'?"),
         (["--data.root", "/nowhere"], "/nowhere is not a folder"),
+        (["--data.root", "s3://b/tiles"], "data.root s3://b/tiles: must be on a disk."),
         (["--encoder.backbone", "resnet999"], "timm has no 'resnet999'"),
         (["--encoder.weights", "/nowhere.safetensors"], "there is no such file"),
         (["--encoder.frozen", "true"], "little can be learned. Use imagenet, hub or a file, or random"),
@@ -561,7 +562,7 @@ def test_a_file_of_settings_with_a_mistake_is_refused_in_one_line(
     [
         (lambda k: "a", "have 1 label. Training needs"),
         (lambda k: f"label{k}", "no label has two training images"),
-        (lambda k: "", "have 0 labels. Training needs"),
+        (lambda k: "", "no label is known to be present in a training image. Training needs at least two"),
     ],
     ids=["one label", "no partners", "no labels"],
 )

@@ -4,8 +4,9 @@ import shlex
 import sys
 import time
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from marcir.checks import check_int
@@ -17,7 +18,7 @@ from marcir.experiments.perform import failed
 from marcir.experiments.plan import PLACES, Plan, Run, config_hash, read_plan
 from marcir.experiments.record import COMPARISON, Record, Results
 from marcir.experiments.studies import STUDIES
-from marcir.experiments.workers import perform_all
+from marcir.experiments.workers import Outcome, PerformAll, perform_all
 from marcir.files import cache_folder
 from marcir.progress import duration
 from marcir.text_tables import percent
@@ -52,20 +53,27 @@ class BenchmarkSummary:
         return "\n".join([*lines, text])
 
 
-def benchmark(config: str | Path, results: str | Path, jobs: int = 1) -> BenchmarkSummary:
+def benchmark(
+    config: str | Path, results: str | Path, jobs: int = 1, elsewhere: PerformAll | None = None
+) -> BenchmarkSummary:
     """Train and score every loss of a plan on every dataset with every seed.
 
     Args:
         config: The plan, a YAML file.
         results: Folder of the records; finished runs are not repeated.
         jobs: Number of parallel runs.
+        elsewhere: Performs the runs in place of processes of this machine, see `remote.perform_with`.
     """
     plan = read_plan(config)
-    return perform_runs(plan.runs(), plan, Results(Path(results)), jobs)
+    return perform_runs(plan.runs(), plan, Results(Path(results)), jobs, elsewhere=elsewhere)
 
 
 def ablate(
-    config: str | Path, studies: Sequence[str], results: str | Path, jobs: int = 1
+    config: str | Path,
+    studies: Sequence[str],
+    results: str | Path,
+    jobs: int = 1,
+    elsewhere: PerformAll | None = None,
 ) -> BenchmarkSummary:
     """Perform ablation studies on the datasets and with the seeds of a plan.
 
@@ -74,6 +82,7 @@ def ablate(
         studies: Names of studies; none for all that fit the plan.
         results: Folder of the records; finished runs are not repeated.
         jobs: Number of parallel runs.
+        elsewhere: Performs the runs in place of processes of this machine, see `remote.perform_with`.
     """
     plan = read_plan(config)
     runs: list[Run] = []
@@ -87,11 +96,16 @@ def ablate(
             raise ConfigError(f"study '{name}': {refusal}.")
         else:
             print_status(f"without the study '{name}': {refusal}")
-    return perform_runs(runs, plan, Results(Path(results)), jobs)
+    return perform_runs(runs, plan, Results(Path(results)), jobs, elsewhere=elsewhere)
 
 
 def perform_runs(
-    runs: Iterable[Run], plan: Plan, results: Results, jobs: int, verbose: bool = False
+    runs: Iterable[Run],
+    plan: Plan,
+    results: Results,
+    jobs: int,
+    verbose: bool = False,
+    elsewhere: PerformAll | None = None,
 ) -> BenchmarkSummary:
     """Perform the runs that have no record yet; failed runs are repeated.
 
@@ -101,6 +115,7 @@ def perform_runs(
         results: Folder of the records.
         jobs: Number of parallel runs.
         verbose: Print a line after every epoch.
+        elsewhere: Performs the runs in place of processes of this machine.
     """
     check_int("--jobs", jobs, 1, 64)
     for base in plan.bases:
@@ -116,7 +131,8 @@ def perform_runs(
         for text in dict.fromkeys(map(str, chosen)):
             print_status(f"new runs compute in {text}")
     first = {record.config_hash: record for record in reversed(missing)}
-    failures = _train_missing(list(reversed(first.values())), results, jobs, verbose)
+    perform_missing = elsewhere or partial(perform_all, jobs=jobs, verbose=verbose)
+    failures = _train_missing(list(reversed(first.values())), results, perform_missing) if first else {}
     trained = len(first) - len(failures)
     for record in _reused([each for each in missing if each is not first[each.config_hash]], results):
         failures[record.name] = f"as {first[record.config_hash].name}, which has the same settings"
@@ -128,21 +144,37 @@ def print_status(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def _train_missing(missing: Sequence[Record], results: Results, jobs: int, verbose: bool) -> dict[str, str]:
+def _train_missing(
+    missing: Sequence[Record], results: Results, perform_missing: PerformAll
+) -> dict[str, str]:
     failures: dict[str, str] = {}
-    started = time.monotonic()
-    for number, outcome in enumerate(perform_all(missing, results, jobs, verbose), 1):
-        if outcome.died:
-            results.save_failure(failed(outcome.record, str(outcome.error)))
-        name, text = outcome.record.name, f"FAILED: {outcome.error}"
-        done = results.load(outcome.record.study, name)
-        if outcome.error is not None:
-            failures[name] = outcome.error
-        elif done is not None and done.scores is not None:
-            text = f"{SELECTED_BY} {percent(done.scores[SELECTED_BY])}, trained in {duration(done.seconds)}"
-        left = (time.monotonic() - started) / number * (len(missing) - number)
-        print_status(f"[{number}/{len(missing)}] {name}: {text}   {duration(left)} left")
+    started, number = time.monotonic(), 0
+    try:
+        with closing(perform_missing(missing, results)) as outcomes:
+            for number, outcome in enumerate(outcomes, 1):
+                if outcome.died:
+                    results.save_failure(failed(outcome.record, str(outcome.error)))
+                if outcome.error is not None:
+                    failures[outcome.record.name] = outcome.error
+                left = (time.monotonic() - started) / number * (len(missing) - number)
+                text = f"{outcome.record.name}: {_result(outcome, results)}   {duration(left)} left"
+                print_status(f"[{number}/{len(missing)}] {text}")
+    except KeyboardInterrupt:
+        print_status(
+            f"{number} of {len(missing)} runs are recorded. The same command goes on with the others."
+        )
+        raise
     return failures
+
+
+def _result(outcome: Outcome, results: Results) -> str:
+    """The outcome of a run in one line."""
+    if outcome.error is not None:
+        return f"FAILED: {outcome.error}"
+    done = results.load(outcome.record.study, outcome.record.name)
+    if done is None or done.scores is None:
+        return "its record was removed"
+    return f"{SELECTED_BY} {percent(done.scores[SELECTED_BY])}, trained in {duration(done.seconds)}"
 
 
 @dataclass(frozen=True)

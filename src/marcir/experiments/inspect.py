@@ -58,7 +58,7 @@ class Inspection:
         unnamed: Number of image files in the folder that the table does not name.
         doubts: Label names that look like typing errors, one sentence each.
         unknown: Images in which each label is unknown; empty where all labels are known.
-        unlisted: What labels are that the label table does not list.
+        unlisted: What labels are that the label table does not list; None if it has a column for each.
         silence: A warning where these may be unknown instead.
     """
 
@@ -74,7 +74,7 @@ class Inspection:
     unnamed: int = 0
     doubts: tuple[str, ...] = ()
     unknown: dict[str, int] = field(default_factory=dict)
-    unlisted: Unlisted = "absent"
+    unlisted: Unlisted | None = None
     silence: str | None = None
 
     @property
@@ -96,7 +96,12 @@ class Inspection:
             lines.append(f"  {name:{width}} {counted}{_published_note(count, expected)}")
         if self.unknown:
             share = sum(self.unknown.values()) / (self.images * len(self.counts))
-            lines.append(f"unknown: {percent(share)} % of the labels; what is not listed is {self.unlisted}")
+            unlisted = f"; what is not listed is {self.unlisted}" if self.unlisted else ""
+            lines.append(f"unknown: {percent(share)} % of the labels{unlisted}")
+        if never := [repr(name) for name, images in self.unknown.items() if images == self.images]:
+            lines.append(
+                f"WARNING: unknown in every image: {', '.join(never)}. Nothing is learned from such a label."
+            )
         labelled = sum(count * images for count, images in self.labels_per_image.items())
         spread = ", ".join(f"{count}: {images:,}" for count, images in sorted(self.labels_per_image.items()))
         lines.append(f"labels per image: {labelled / max(self.images, 1):.2f} on average ({spread})")
@@ -155,8 +160,8 @@ def inspect(
         unnamed=unlisted_images(archive, reader.IMAGE_FOLDER),
         doubts=tuple(suspicious_label_names(names)),
         unknown=dict(zip(names, unknown, strict=True)) if any(unknown) else {},
-        unlisted=counted.unlisted,
-        silence=silence_warning(counted.labels),
+        unlisted=counted.unlisted if counted.lists_labels else None,
+        silence=silence_warning(counted.labels, counted.unlisted),
     )
     if report is not None:
         report(found)
@@ -171,11 +176,13 @@ def split(
     out: str | Path,
     labels: str | Path | None = None,
     seed: int = 0,
-    method: Method = "random",
+    method: Method | None = None,
     on_broken: OnBroken = "error",
     unlisted: Unlisted | None = None,
 ) -> tuple[Split, dict[str, str]]:
     """Draw a split, with the published sizes where the archive has the published number of images.
+
+    The method is the dataset's default (`default_method`) unless one is given.
 
     Every image is read once: a broken one is an error, or left out of the split with `skip`.
 
@@ -252,7 +259,7 @@ def refuse_replacing(archive: Archive, labels: str | Path | None, out: str | Pat
         return
     out = Path(out)
     inside = out.resolve().is_relative_to(archive.root.resolve())
-    if out.is_file() and any(_same(out, path) for path in (labels, *archive.paths)):
+    if out.is_file() and any(_same(out, path) for path in (labels, *archive.files)):
         raise ConfigError(f"{out}: belongs to the archive and is not replaced. Choose another file.")
     if inside and out.suffix.lower() in _ARCHIVE_SUFFIXES:
         raise ConfigError(f"{out}: lies in the archive's folder {archive.root}. Choose a place outside.")

@@ -38,11 +38,7 @@ def perform(record: Record, results: Results, quiet: bool = True) -> Record:
     folder = results.run_folder(record.study, record.name)
     try:
         with folder_lock(folder, "run"):
-            found = results.load(record.study, record.name)
-            if found is not None and found.done:
-                same = found.config_hash == record.config_hash
-                return found if same else failed(record, "another command has recorded other settings for it")
-            return _train_and_record(record, results, folder, quiet)
+            return recorded(record, results) or _train_and_record(record, results, folder, quiet)
     except Exception as error:  # any error: the other runs continue
         kind = "" if isinstance(error, MarcirError) else f"{type(error).__name__}: "
         done = failed(record, kind + reason(error))
@@ -55,9 +51,22 @@ def _train_and_record(record: Record, results: Results, folder: Path, quiet: boo
     done = _with_results(record, trained)
     vectors = None if trained is None or trained.test is None else trained.test.images.embeddings
     results.save(done, vectors)
-    # Models of the comparison are kept for search; checkpoints and models of ablations are removed.
-    shutil.rmtree(folder / "last" if record.study == COMPARISON else folder, ignore_errors=True)
+    remove_unneeded(record, folder)
     return done
+
+
+def recorded(record: Record, results: Results) -> Record | None:
+    """The scores that another command has recorded for a run, or the failure where its settings differ."""
+    found = results.load(record.study, record.name)
+    if found is None or not found.done:
+        return None
+    same = found.config_hash == record.config_hash
+    return found if same else failed(record, "another command has recorded other settings for it")
+
+
+def remove_unneeded(record: Record, folder: Path) -> None:
+    """Keep models of the comparison, for search; remove checkpoints, and models of ablations."""
+    shutil.rmtree(folder / "last" if record.study == COMPARISON else folder, ignore_errors=True)
 
 
 def failed(record: Record, why: str) -> Record:

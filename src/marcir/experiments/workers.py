@@ -13,7 +13,7 @@ import subprocess
 import sys
 import threading
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,6 +39,10 @@ class Outcome:
     record: Record
     error: str | None = None
     died: bool = False
+
+
+# Performs runs and yields the outcome of each when it ends; closing it stops those that are left.
+PerformAll = Callable[[Sequence[Record], Results], Generator[Outcome, None, None]]
 
 
 class Worker:
@@ -104,7 +108,7 @@ class Worker:
 
 def perform_all(
     records: Iterable[Record], results: Results, jobs: int, verbose: bool = False
-) -> Iterator[Outcome]:
+) -> Generator[Outcome, None, None]:
     """Perform runs, `jobs` in parallel; yields the outcome of each when it ends."""
     waiting = deque(records)
     threads = max(1, (os.cpu_count() or 1) // jobs)

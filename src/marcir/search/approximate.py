@@ -29,13 +29,30 @@ from marcir.search.store import OptionalField, Snapshot
 
 # An approximate index alone finds two of three neighbours; candidates are compared exactly again.
 REFINE = 10
-# Vectors per partition of the index, and the share of the partitions that a search reads. On 400,000
-# clustered vectors a third of the partitions gave recall@10 0.98 at 20 times the speed of a scan, a tenth
-# gave 0.94. The index was built in 15 s; one with HNSW graphs found no more and took minutes for half as
-# many.
-_PARTITION_ROWS = 1000
-PROBED = 0.33
+# Vectors per partition of the index, and the share of the partitions that a search without filter reads: half
+# gave recall@10 0.988 on 200,000 clustered vectors, a third 0.973 in 0.94 of the time; at least 0.998 both
+# on 1,000,000.
+PARTITION_ROWS = 1000
+PROBED = 0.5
 _MIN_PROBED = 20
+_ALL = 10**6  # partitions: more than any index has
+# With a filter, the partitions near a query may hold none of the nearest rows that pass. Recall@10 on
+# 1,000,000 clustered vectors, by the share of the partitions that is read; "own" labels belong to whole
+# clusters, as those of images do, the others to random rows:
+#
+#     rows that pass    100 %   90 %   10 %   10 % own   2 %    2 % own   0.1 %   0.1 % own
+#     a third           1.000   0.996  0.996  0.708      0.958  0.767     0.725   0.562
+#     half              1.000   1.000  1.000  0.921      0.992  0.904     0.892   0.596
+#     70 %              1.000   1.000  1.000  1.000      1.000  1.000     0.983   0.596
+#     all               1.000   1.000  1.000  1.000      1.000  1.000     1.000   1.000
+#
+# So the share grows until as many passing rows are read as without a filter; all partitions where half of the
+# rows or fewer pass. Reading all took up to twice as long as reading a third.
+# Rows that pass and are compared exactly instead: on a busy machine about 1,000 of 1,000,000 took 130 to 290
+# ms where all partitions took 120 to 180 ms, on a less busy one 44 ms and 93 ms. Both should grow with their
+# rows, hence a share for larger tables, which was not measured.
+_FEW = 1000
+_FEW_SHARE = 0.001
 IDS_PER_QUERY = 500
 
 
@@ -61,9 +78,15 @@ class ApproximateSearch(Snapshot):
     ) -> list[list[Neighbour]]:
         queries = check_queries(vectors, self._dim)
         end = check_int("offset", offset, 0) + check_int("k", k, 1)
-        depth = min(math.ceil(end / self._page) * self._page, max(1, self.count()))
         self._check_labels(where)
-        return [self._nearest(query, depth, where)[offset:end] for query in queries]
+        total, condition = self._count(None), self._condition(where)
+        passing = total if condition is None else self._count(condition)
+        depth = min(math.ceil(end / self._page) * self._page, passing)
+        if not depth:
+            return [[] for _ in queries]
+        probed = probes(passing, total, depth)
+        least = None if where is None else where.min_similarity
+        return [self._nearest(query, depth, condition, probed, least)[offset:end] for query in queries]
 
     def describe(self, ids: Sequence[str]) -> list[Row]:
         return self._by_id(ids, ["id", *LABELS, *DETAILS], to_descriptions)
@@ -94,8 +117,7 @@ class ApproximateSearch(Snapshot):
 
     def count(self, where: Filter | None = None) -> int:
         self._check_labels(where)
-        with translate_errors(self._uri):
-            return int(self._table.count_rows(self._condition(where)))
+        return self._count(self._condition(where))
 
     def label_counts(self, where: Filter | None = None) -> dict[str, int]:
         return self._counts(where)[0]
@@ -133,19 +155,36 @@ class ApproximateSearch(Snapshot):
     def _condition(self, where: Filter | None) -> str | None:
         return condition_of(where, self.has_unknown)
 
-    def _nearest(self, query: np.ndarray, k: int, where: Filter | None) -> list[Neighbour]:
+    def _count(self, condition: str | None) -> int:
         with translate_errors(self._uri):
-            search = self._table.search(query, vector_column_name="vector").distance_type("cosine")
-            condition = self._condition(where)
+            return int(self._table.count_rows(condition))
+
+    def _nearest(
+        self, query: np.ndarray, k: int, condition: str | None, probed: int | None, least: float | None
+    ) -> list[Neighbour]:
+        """The k nearest of the rows that fulfil a condition, which are at least k."""
+        rows = self._candidates(query, k, condition, probed)
+        if len(rows) < k and probed is not None:  # the partitions that were read have too few
+            rows = self._candidates(query, k, condition, None)
+        found = [Neighbour(row["id"], 1 - row["_distance"], tuple(row["labels"] or ())) for row in rows]
+        if least is not None:
+            found = [each for each in found if each.similarity >= least]
+        return sorted(found, key=lambda each: (-each.similarity, each.id))
+
+    def _candidates(
+        self, query: np.ndarray, k: int, condition: str | None, probed: int | None
+    ) -> list[dict[str, Any]]:
+        """The k nearest rows in so many partitions of the index; without it, exactly, for None."""
+        with translate_errors(self._uri):
+            search = self._table.search(query, vector_column_name="vector").distance_type("cosine").limit(k)
             if condition is not None:
                 search = search.where(condition, prefilter=True)
-            probed = math.ceil(PROBED * partitions(int(self._table.count_rows())))
-            search = search.limit(k).nprobes(max(_MIN_PROBED, probed)).refine_factor(REFINE)
-            rows = search.select(["id", "labels", "_distance"]).to_arrow().to_pylist()
-        found = [Neighbour(row["id"], 1 - row["_distance"], tuple(row["labels"] or ())) for row in rows]
-        if where is not None and where.min_similarity is not None:
-            found = [each for each in found if each.similarity >= where.min_similarity]
-        return sorted(found, key=lambda each: (-each.similarity, each.id))
+            if probed is None:
+                search = search.bypass_vector_index()
+            else:
+                search = search.nprobes(probed).refine_factor(REFINE)
+            rows: list[dict[str, Any]] = search.select(["id", "labels", "_distance"]).to_arrow().to_pylist()
+        return rows
 
     def _by_id(
         self, ids: Sequence[str], columns: list[str] | None, convert: Callable[[pa.Table], list[Row]]
@@ -195,9 +234,21 @@ class ApproximateSearch(Snapshot):
         return {name: present.get(name, 0) for name in every}, {name: unknown.get(name, 0) for name in every}
 
 
-def partitions(rows: int) -> int:
-    """Number of partitions of the approximate index of a table."""
-    return max(1, rows // _PARTITION_ROWS)
+def probes(passing: int, total: int, k: int) -> int | None:
+    """Number of partitions of the index that a search reads; None where it is exact instead.
+
+    Args:
+        passing: Number of rows that pass the filter.
+        total: Number of all rows.
+        k: Number of neighbours.
+
+    >>> probes(1_000_000, 1_000_000, 10), probes(800_000, 1_000_000, 10), probes(900, 1_000_000, 10)
+    (500, 625, None)
+    """
+    if passing <= max(_FEW, k, _FEW_SHARE * total):
+        return None
+    share = PROBED * total / passing
+    return _ALL if share >= 1 else max(_MIN_PROBED, math.ceil(share * total / PARTITION_ROWS))
 
 
 def one_of(column: str, values: Iterable[str]) -> str:

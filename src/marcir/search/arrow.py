@@ -21,13 +21,15 @@ DETAILS = ("width", "height", "content", "metadata", *_CORNERS, "date")
 _PLAIN = ("id", "labels", "width", "height", "thumbnail", "content", "date")
 UNKNOWN_FIELD = pa.field(UNKNOWN, pa.list_(pa.string()))
 _NO_VECTOR = np.zeros(0, np.float32)
+# With this metadata of the id, LanceDB notices where two processes add the same image at the same moment.
+KEY = {"lance-schema:unenforced-primary-key": "true"}
 
 
 def schema(dim: int) -> pa.Schema:
     """The columns of the table of images, without that of unknown labels."""
     return pa.schema(
         [
-            pa.field("id", pa.string(), nullable=False),
+            pa.field("id", pa.string(), nullable=False, metadata=KEY),
             pa.field("vector", pa.list_(pa.float32(), dim), nullable=False),
             pa.field("labels", pa.list_(pa.string())),
             pa.field("width", pa.int32()),
@@ -82,6 +84,12 @@ def to_descriptions(table: pa.Table) -> list[Row]:
         values |= {name: tuple(values[name] or ()) for name in LABELS}
         rows.append(Row(vector=_NO_VECTOR, **values))
     return rows
+
+
+def has_key(columns: pa.Schema) -> bool:
+    """Whether the id of a table is marked as its key; tables of early versions lack the mark."""
+    metadata = columns.field("id").metadata or {}
+    return all(metadata.get(name.encode()) == value.encode() for name, value in KEY.items())
 
 
 def optional_column(what: OptionalField) -> str:

@@ -34,7 +34,8 @@ class Hit:
         unknown: Names of labels that it may have: whether it has them is not known.
         shared: Those of its labels that the query has, too.
         agreement: Of the labels of both, the share that they have in common (Jaccard), without labels that
-            are unknown for either; None where the query has no labels, or none that are known of both.
+            are unknown for either; None where the query has no labels, and where they share none but may
+            share one: a label of one of them is unknown for the other.
         width: In pixels.
         height: In pixels.
         bbox: West, south, east, north in degrees (WGS84), where known.
@@ -64,14 +65,16 @@ class Hit:
     ) -> "Hit":
         """A row of a store as a hit of a query."""
         wanted, labels = set(query_labels), set(row.labels)
+        shared = wanted & labels
         either = (wanted | labels).difference(row.unknown, query_unknown)
+        may_share = not shared and not (wanted.isdisjoint(row.unknown) and labels.isdisjoint(query_unknown))
         return cls(
             row.id,
             None if similarity is None else max(-1.0, min(1.0, similarity)),  # rounding may pass 1
             row.labels,
             row.unknown,
-            tuple(label for label in row.labels if label in wanted),
-            len(wanted & labels) / len(either) if wanted and either else None,
+            tuple(label for label in row.labels if label in shared),
+            len(shared) / len(either) if wanted and not may_share else None,
             row.width,
             row.height,
             row.bbox,

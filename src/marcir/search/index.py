@@ -1,43 +1,36 @@
 """Index an archive: embed every image once, keep it in a store, and follow its changes."""
 
 import hashlib
-import io
 import json
 import shlex
 import sys
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
 from pathlib import Path
-
-import numpy as np
 
 from marcir.checks import check_int
 from marcir.config import TrainConfig, suggest_batch_size
-from marcir.data.images import decode_image, read_content
 from marcir.data.label_csv import Unlisted, path_below, read_label_table
-from marcir.data.prefetch import in_batches, read_batches
-from marcir.errors import BrokenImageError, ConfigError, DataError, needs
-from marcir.figures.samples import displayable
+from marcir.data.object_storage import ImagePath, S3Path, image_path
+from marcir.errors import ClusterError, ConfigError, DataError
+from marcir.files import refuse_address
 from marcir.model.embed import images_of_folder
-from marcir.model.model import BATCH, Model, load_model
+from marcir.model.model import BATCH, Model, load_model, model_files
 from marcir.model.pretrained import is_imagenet_only, pretrained_model
-from marcir.progress import track
+from marcir.search.image_rows import EmbedRows, ImageFile, NotEmbedded, embed_rows
 from marcir.search.lance import LanceStore
 from marcir.search.lance_io import is_store, sole_writer
 from marcir.search.metadata import Extra, read_metadata
 from marcir.search.queries import unpacked_model
 from marcir.search.records import About, Row
+from marcir.search.shard import WHOLE, Shard
 
-with needs("train"):
-    from PIL import Image
-
-THUMBNAIL = 256
-# A JPEG of at most so many bytes and THUMBNAIL pixels is its own thumbnail.
-_SMALL = 64 * 1024
 # Rows of one commit: few enough to lose little when killed, many enough not to leave thousands of files.
 _COMMIT = 1024
+# A commit reads all ids of the store, 0.5 s for 1,000,000: from there on it grows with the store, up to what
+# a process holds in memory with thumbnails (160 MB).
+_COMMIT_SHARE, _COMMIT_MOST = 1000, 16 * 1024
 # However few there are, they are committed after so many seconds.
 _COMMIT_SECONDS = 60.0
 
@@ -54,8 +47,9 @@ class Indexed:
         pruned: Images that were removed because their files are gone.
         gone: Images that are still in the store although their files are gone.
         broken: What is wrong with files that cannot be read, by id.
-        rows: Images in the store now.
+        rows: Images in the store now, of all shards.
         notes: What else the user should know.
+        shard: The part of the archive that all the other numbers are of.
     """
 
     added: int
@@ -67,10 +61,12 @@ class Indexed:
     broken: dict[str, str]
     rows: int
     notes: tuple[str, ...] = ()
+    shard: Shard = WHOLE
 
     def __str__(self) -> str:
+        part = "" if self.shard.is_whole else f"; of shard {self.shard}"
         lines = [
-            f"{self.rows:,} images in the store: {self.added:,} new, {self.changed:,} changed, "
+            f"{self.rows:,} images in the store{part}: {self.added:,} new, {self.changed:,} changed, "
             f"{self.relabelled:,} with other labels or metadata, {self.unchanged:,} up to date"
         ]
         if self.pruned:
@@ -85,17 +81,6 @@ class Indexed:
         return "\n".join(lines)
 
 
-@dataclass(frozen=True, eq=False)
-class _File:
-    """A file that was read: its fingerprint, and all but the vector of its row where it must be embedded."""
-
-    id: str
-    content: str
-    row: Row | None = None
-    square: np.ndarray | None = None
-    problem: str | None = None
-
-
 def index(
     images: str | Path,
     store: str | Path,
@@ -108,8 +93,10 @@ def index(
     root_moved: bool = False,
     device: str = "auto",
     batch_size: int = BATCH,
+    shard: tuple[int, int] | None = None,
+    embed: EmbedRows | None = None,
 ) -> Indexed:
-    """Bring a store up to date with a folder of images.
+    """Bring a store up to date with a folder of images, or with a prefix on object storage.
 
     An image is up to date where its id and the fingerprint of its bytes are in the store. Killed at any
     moment and run again, it finishes the job. Nothing is written into the folder of images. Without a table,
@@ -118,7 +105,8 @@ def index(
     >>> print(index("tiles", "tiles.store", model="runs/mine"))  # doctest: +SKIP
 
     Args:
-        images: Images anywhere below this folder; their paths below it are the ids.
+        images: Images anywhere below this folder, or below `s3://bucket/prefix`; their paths below it are
+            the ids.
         store: A folder, or `s3://bucket/path`.
         model: A folder of `marcir train`; it is copied into the store. None: the model that the store has,
             and for a new store a backbone with ImageNet weights.
@@ -130,30 +118,45 @@ def index(
         root_moved: The folder is the one that was indexed, in another place.
         device: Where the network runs.
         batch_size: Images that are embedded at a time.
+        shard: Index only part i of n, `(i, n)` with i from 0, chosen by the hash of the ids. One process for
+            each part, on any machines, fills one store; `prune` concerns the ids of this part.
+        embed: Makes the rows elsewhere, as `marcir.cluster` does; None: in this process.
 
     Raises:
-        ConfigError: For another value of `unlisted`, or where it is given without labels.
+        ConfigError: For another value of `unlisted`, where it is given without labels, and for a shard that
+            there is not.
         DataError: For a folder without images, a store inside it, or a table that names none of them.
-        StoreError: Where the store is of another model or another folder, or another process writes into it.
+        StoreError: Where the store is of another model or another folder, or another process writes into it
+            that is not of another shard.
         KeyboardInterrupt: After Ctrl-C, when all that was embedded is in the store.
     """
-    _refuse_inside(store, images)
+    root = image_path(images)
+    _refuse_inside(store, root)
+    for option, path in (("--model", model), ("--labels", labels), ("--metadata", metadata)):
+        refuse_address(option, path)
     check_int("batch_size", batch_size, 1)
+    part = Shard(*shard or ())
     ids, paths = images_of_folder(images)
     if unlisted is not None and labels is None:
         raise ConfigError("unlisted: needs a label table (labels).")
-    known = _Known.read(labels, unlisted, metadata, Path(images), set(ids))
+    known = _Known.read(labels, unlisted, metadata, root, set(ids))
     loaded, files = _model_of(model, store, paths, device)
-    about = About(fingerprint_of_model(files), loaded.dim, str(Path(images).absolute()))
-    with sole_writer(store):
+    about = About(fingerprint_of_model(files), loaded.dim, str(root.absolute()))
+    own = [place for place, image in enumerate(ids) if part.holds(image)]
+    with sole_writer(store, part):
         target = LanceStore.create(store, about, files, root_moved)
-        work = _Indexing(loaded, target, known, target.contents())
-        work.run(ids, paths, batch_size)
-        gone = sorted(work.before.keys() - set(ids))
+        before = {image: content for image, content in target.contents().items() if part.holds(image)}
+        work = _Indexing(target, known, before)
+        chosen = work.files([ids[place] for place in own], [paths[place] for place in own])
+        if embed is None:
+            work.run(embed_rows(loaded, chosen, batch_size, work.note))
+        else:
+            work.run(embed(files, chosen, batch_size, work.note))
+        gone = sorted(before.keys() - set(ids))
         pruned = target.delete(gone) if prune and gone else 0
-        target.optimize()
+        target.optimize(not part.is_whole)
     return Indexed(
-        notes=(*known.notes, *_hints(loaded, Path(images), labels, len(ids))),
+        notes=(*known.notes, *_hints(loaded, root, labels, len(ids))),
         added=work.added,
         changed=work.changed,
         relabelled=work.relabelled,
@@ -162,11 +165,14 @@ def index(
         gone=len(gone) - pruned,
         broken=work.broken,
         rows=target.count(),
+        shard=part,
     )
 
 
-def _hints(model: Model, images: Path, labels: str | Path | None, count: int) -> Iterator[str]:
-    """What could be done beyond this: labels that lie there, and a training on them."""
+def _hints(model: Model, images: ImagePath, labels: str | Path | None, count: int) -> Iterator[str]:
+    """What could be done beyond this: labels that lie there, and a training on them; both need a folder."""
+    if isinstance(images, S3Path):
+        return
     table = images / "labels.csv"
     if labels is None and table.is_file():
         yield f"{table} was not used: with --labels {shlex.quote(str(table))} its labels are stored, too."
@@ -197,7 +203,7 @@ def _advice(images: str | Path, labels: str | Path | None, count: int) -> str:
 
 
 def _model_of(
-    model: str | Path | None, store: str | Path, paths: Sequence[Path], device: str
+    model: str | Path | None, store: str | Path, paths: Sequence[ImagePath], device: str
 ) -> tuple[Model, dict[str, bytes]]:
     """The model that is named, that of the store, or the pretrained one; and its files."""
     if model is not None:
@@ -208,12 +214,6 @@ def _model_of(
     return pretrained_model(paths, device)
 
 
-def model_files(folder: Path) -> dict[str, bytes]:
-    """The files that embed images: weights, configuration and the card."""
-    names = ("model.safetensors", "config.json", "README.md")
-    return {name: (folder / name).read_bytes() for name in names if (folder / name).exists()}
-
-
 def fingerprint_of_model(files: Mapping[str, bytes]) -> str:
     """Of weights and configuration: vectors of equal ones can be compared."""
     digest = hashlib.sha256()
@@ -222,9 +222,18 @@ def fingerprint_of_model(files: Mapping[str, bytes]) -> str:
     return digest.hexdigest()
 
 
-def _refuse_inside(store: str | Path, images: str | Path) -> None:
+def _refuse_inside(store: str | Path, images: ImagePath) -> None:
     """Nothing is ever written into the user's images."""
-    if "://" not in str(store) and Path(store).resolve().is_relative_to(Path(images).resolve()):
+    place = image_path(store)
+    if isinstance(place, S3Path):
+        inside = isinstance(images, S3Path) and place.is_relative_to(images)
+    else:
+        inside = (
+            "://" not in str(store)
+            and isinstance(images, Path)
+            and place.resolve().is_relative_to(images.resolve())
+        )
+    if inside:
         raise DataError(f"--store {store}: lies in the folder of images {images}. Choose another place.")
 
 
@@ -261,7 +270,7 @@ class _Known:
         labels: str | Path | None,
         unlisted: Unlisted | None,
         metadata: str | Path | None,
-        root: Path,
+        root: ImagePath,
         ids: set[str],
     ) -> "_Known":
         found = _read_labels(labels, root, unlisted) if labels is not None else None
@@ -297,7 +306,7 @@ class _Known:
         return f"{content}:{labels}:{extra}"
 
 
-def _compared(table: str | Path | None, named: Collection[str], root: Path, ids: set[str]) -> list[str]:
+def _compared(table: str | Path | None, named: Collection[str], root: ImagePath, ids: set[str]) -> list[str]:
     """Notes on a table that names other images than there are.
 
     Raises:
@@ -318,7 +327,7 @@ def _compared(table: str | Path | None, named: Collection[str], root: Path, ids:
     return notes
 
 
-def _read_labels(file: str | Path, root: Path, unlisted: Unlisted | None) -> _Labels:
+def _read_labels(file: str | Path, root: ImagePath, unlisted: Unlisted | None) -> _Labels:
     """Read a label table; an image that it does not name is silent on all labels."""
     table = read_label_table(file, unlisted=unlisted)
     found: dict[str, _States] = {}
@@ -341,22 +350,30 @@ def _digest(content: object) -> str:
 class _Indexing:
     """A run over all files."""
 
-    def __init__(self, model: Model, store: LanceStore, known: _Known, before: dict[str, str]) -> None:
-        self.model, self.store, self.known, self.before = model, store, known, before
+    def __init__(self, store: LanceStore, known: _Known, before: dict[str, str]) -> None:
+        self.store, self.known, self.before = store, known, before
         self.added = self.changed = self.relabelled = self.unchanged = 0
         self.broken: dict[str, str] = {}
         self._rows: list[Row] = []
-        self._relabelled: list[_File] = []
+        self._relabelled: list[str] = []
         self._commit_at = time.monotonic() + _COMMIT_SECONDS
+        self._commit_rows = commit_rows(store.count())
 
-    def run(self, ids: list[str], paths: list[Path], batch_size: int) -> None:
-        """Index the files; Ctrl-C loses at most the batches that are being embedded."""
+    def files(self, ids: Iterable[str], paths: Iterable[ImagePath]) -> list[ImageFile]:
+        """The files, with what the store has of them."""
+        return [
+            ImageFile(image, path, _bytes_of(self.before.get(image)))
+            for image, path in zip(ids, paths, strict=True)
+        ]
+
+    def run(self, batches: Iterable[list[Row]]) -> None:
+        """Store the rows; Ctrl-C or a lost cluster costs at most the batches that are being embedded."""
         try:
-            for batch, vectors in self.model.embed_batches(self._batches(ids, paths, batch_size)):
-                self._add_batch(batch, vectors)
+            for rows in batches:
+                self._add_batch(rows)
             self._rewrite_rows()
             self._commit()
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, ClusterError, DataError):
             self._commit()
             print(
                 f"stopping: {self.store.count():,} images are in the store. The same command continues.",
@@ -364,87 +381,61 @@ class _Indexing:
             )
             raise
 
-    def _batches(
-        self, ids: list[str], paths: list[Path], size: int
-    ) -> Iterator[tuple[list[_File], list[np.ndarray]]]:
-        """New and changed files in batches, with their images."""
-        files = read_batches(zip(ids, paths, strict=True), self._read, size)
-        for batch in in_batches(
-            self._needing_vectors(track(chain.from_iterable(files), len(ids), "indexing")), size
-        ):
-            yield batch, [file.square for file in batch if file.square is not None]
-
-    def _needing_vectors(self, files: Iterable[_File]) -> Iterator[_File]:
-        """The files that must be embedded; the others are noted on the way."""
-        for file in files:
-            if file.problem is not None:
-                self.broken[file.id] = file.problem
-            elif file.row is None:
-                self._keep(file)
-            else:
-                yield file
-
-    def _read(self, item: tuple[str, Path]) -> _File:
-        """Read a file; decode it only where it is new or changed. Runs in threads."""
-        image, path = item
-        before = self.before.get(image)
-        try:
-            _check_name(image)
-            data = read_content(path)
-            content = self.known.fingerprint(image, hashlib.blake2b(data, digest_size=16).hexdigest(), before)
-            if _bytes_of(before) == _bytes_of(content):
-                return _File(image, content)
-            pixels = decode_image(data, path)
-            square = self.model.preprocess(pixels, path)
-        except BrokenImageError as error:
-            return _File(image, "", problem=str(error))
-        row = Row(
-            image,
-            np.zeros(0, np.float32),
-            width=pixels.shape[1],
-            height=pixels.shape[0],
-            thumbnail=thumbnail(pixels, data),
-            content=content,
-        )
-        return _File(image, content, row, square)
-
-    def _keep(self, file: _File) -> None:
-        """An image whose bytes are as they were; its labels may be others."""
-        if self.before[file.id] == file.content:
+    def note(self, file: NotEmbedded) -> None:
+        """A broken file, or an image whose bytes are as they were; its labels may be others."""
+        if file.problem is not None:
+            self.broken[file.id] = file.problem
+        elif self.before[file.id] == self._content(file.id):
             self.unchanged += 1
-            return
-        self.relabelled += 1
-        self._relabelled.append(file)
-        if len(self._relabelled) >= _COMMIT:
-            self._rewrite_rows()
+        else:
+            self.relabelled += 1
+            self._relabelled.append(file.id)
+            if len(self._relabelled) >= self._commit_rows:
+                self._rewrite_rows()
+
+    def _content(self, image: str, content: str | None = None) -> str:
+        """The fingerprint of an image as it is now; its bytes are as before, unless given."""
+        before = self.before.get(image)
+        return self.known.fingerprint(image, content or _bytes_of(before) or "", before)
 
     def _rewrite_rows(self) -> None:
         """Give images their new labels and metadata, without embedding them."""
-        rows = self.store.get([file.id for file in self._relabelled])
-        for row, file in zip(rows, self._relabelled, strict=True):
-            self._add(self.known.apply_to(replace(row, content=file.content)))
+        rows = self.store.get(self._relabelled)
+        self._add(self.known.apply_to(replace(row, content=self._content(row.id))) for row in rows)
         self._relabelled = []
 
-    def _add_batch(self, batch: list[_File], vectors: np.ndarray) -> None:
-        there = [file.id for file in batch if file.id in self.before]
+    def _add_batch(self, batch: list[Row]) -> None:
+        there = [row.id for row in batch if row.id in self.before]
         before = dict(zip(there, self.store.get(there), strict=True)) if there else {}
-        for file, vector in zip(batch, vectors, strict=True):
-            if file.row is not None:
-                self._add(
-                    self.known.apply_to(_as_before(replace(file.row, vector=vector), before.get(file.id)))
-                )
+        self._add(
+            self.known.apply_to(
+                _as_before(replace(row, content=self._content(row.id, row.content)), before.get(row.id))
+            )
+            for row in batch
+        )
         self.changed += len(there)
         self.added += len(batch) - len(there)
 
-    def _add(self, row: Row) -> None:
-        self._rows.append(row)
-        if len(self._rows) >= _COMMIT or time.monotonic() > self._commit_at:
+    def _add(self, rows: Iterable[Row]) -> None:
+        # Whole batches are committed: run again after a kill, the rest is embedded in the same batches.
+        self._rows += rows
+        if len(self._rows) >= self._commit_rows or time.monotonic() > self._commit_at:
             self._commit()
 
     def _commit(self) -> None:
         self.store.add(self._rows)
         self._rows = []
         self._commit_at = time.monotonic() + _COMMIT_SECONDS
+        self._commit_rows = commit_rows(self.store.count())
+
+
+def commit_rows(stored: int) -> int:
+    """Rows of one commit into a store of so many.
+
+    >>> commit_rows(0), commit_rows(10_000_000), commit_rows(10**9)
+    (1024, 10000, 16384)
+    """
+    return min(max(_COMMIT, stored // _COMMIT_SHARE), _COMMIT_MOST)
 
 
 def _as_before(row: Row, before: Row | None) -> Row:
@@ -461,33 +452,6 @@ def _as_before(row: Row, before: Row | None) -> Row:
     )
 
 
-def _check_name(image: str) -> None:
-    """Refuse a file whose name no store, no JSON and no screen can hold."""
-    try:
-        image.encode()
-    except UnicodeEncodeError:
-        shown = image.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-        raise BrokenImageError(f"{shown}: its name is not UTF-8. Rename it.") from None
-
-
 def _bytes_of(content: str | None) -> str | None:
     """The part of a fingerprint that is of the file's bytes."""
     return None if content is None else content.split(":")[0]
-
-
-def thumbnail(pixels: np.ndarray, data: bytes = b"") -> bytes:
-    """An image as a JPEG of at most 256 pixels; a small JPEG is its own.
-
-    Args:
-        pixels: Any bands and type. (H, W, C)
-        data: The file it was read from.
-    """
-    if data[:2] == b"\xff\xd8" and len(data) <= _SMALL and max(pixels.shape[:2]) <= THUMBNAIL:
-        return data
-    step = max(1, max(pixels.shape[:2]) // (4 * THUMBNAIL))
-    shown = (255 * displayable(pixels[::step, ::step])).astype(np.uint8)
-    picture = Image.fromarray(shown)
-    picture.thumbnail((THUMBNAIL, THUMBNAIL))
-    out = io.BytesIO()
-    picture.save(out, "JPEG", quality=85)
-    return out.getvalue()

@@ -1,8 +1,10 @@
-"""Opening and making the tables of a LanceDB store, and keeping a second writer out."""
+"""Opening and making the tables of a LanceDB store, and keeping writers of the same images apart."""
 
+import random
 import re
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +12,18 @@ from marcir.errors import StoreError, UnusableStoreError, needs
 from marcir.files import reason
 from marcir.schema import parse
 from marcir.search.records import About
+from marcir.search.shard import WHOLE, Shard
 
 with needs("train"):
     from filelock import FileLock, Timeout
 
-TABLES = ("model", "about", "images")  # in the order in which they are made
-_LOCK = ".lock"
+# In the order in which they are made: of several processes that start at once, the first header decides of
+# which model the store is.
+TABLES = ("about", "model", "images")
+_LOCK = ".lock"  # the names of all locks begin with it
+_LOOK_SECONDS = 2.0  # within which others, which only look whether a lock is held, release it
+# Waiting after a conflict, in seconds: at most the first time, and ever.
+_FIRST_WAIT, _LONGEST_WAIT = 0.05, 5.0
 
 
 @contextmanager
@@ -35,30 +43,70 @@ def file_is_gone(error: UnusableStoreError) -> bool:
     return "not found" in str(error.__cause__).lower()
 
 
+def is_conflict(error: UnusableStoreError) -> bool:
+    """Whether a commit failed because of those of other processes; nothing of it was written."""
+    text = str(error.__cause__).lower()
+    return any(words in text for words in ("conflict", "concurrent writ", "contention"))
+
+
+def back_off(failures: int) -> None:
+    """Wait after a conflict: longer each time, and for random times, so that writers do not meet again."""
+    time.sleep(random.uniform(0, min(_LONGEST_WAIT, _FIRST_WAIT * 2**failures)))  # noqa: S311
+
+
 @contextmanager
-def sole_writer(uri: str | Path) -> Iterator[None]:
-    """Keep other writers out of a folder; readers are not affected. Object storage has no locks.
+def sole_writer(uri: str | Path, shard: Shard = WHOLE) -> Iterator[None]:
+    """Keep other writers of the same images out of a folder; readers are not affected.
+
+    Shards of one archive are written side by side, but not beside a run over the whole: that one removes old
+    versions at once. Object storage has no locks, and needs none: there old versions stay for an hour.
+
+    Args:
+        uri: A folder, or `s3://bucket/path`.
+        shard: What is written; the whole archive by default.
 
     Raises:
         StoreError: Where another process is writing, and for a folder that holds other things.
     """
-    folder = Path(uri)
     if "://" in str(uri):
         yield
         return
     refuse_other_folder(str(uri))
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(folder / _LOCK, timeout=0)
-        lock.acquire()
-    except Timeout:
-        raise StoreError(f"{uri}: another marcir index is at work on it. Wait until it is done.") from None
-    except OSError as error:
-        raise StoreError(f"{uri}: cannot be written ({reason(error)}). Use another --store.") from error
-    try:
+    with ExitStack() as held:
+        try:
+            Path(uri).mkdir(parents=True, exist_ok=True)
+            _lock_out_others(Path(uri), shard, held)
+        except Timeout:
+            raise StoreError(
+                f"{uri}: another marcir index is at work on it. Wait until it is done."
+            ) from None
+        except OSError as error:
+            raise StoreError(f"{uri}: cannot be written ({reason(error)}). Use another --store.") from error
         yield
-    finally:
-        lock.release()
+
+
+def _lock_out_others(folder: Path, shard: Shard, held: ExitStack) -> None:
+    if shard.is_whole:
+        held.enter_context(FileLock(folder / _LOCK, timeout=0))
+        for path in folder.glob(f"{_LOCK}-*-of-*"):
+            held.enter_context(FileLock(path, timeout=0))
+        return
+    held.enter_context(FileLock(folder / f"{_LOCK}-{shard.index}-of-{shard.count}", timeout=0))
+    with FileLock(folder / _LOCK, timeout=_LOOK_SECONDS):
+        pass  # no run over the whole archive; a later one will find our lock
+
+
+@contextmanager
+def sole_optimizer(uri: str) -> Iterator[bool]:
+    """Whether no other process optimizes the store; on object storage nobody knows."""
+    with ExitStack() as held:
+        sole = True
+        if "://" not in uri:
+            try:
+                held.enter_context(FileLock(Path(uri) / f"{_LOCK}-optimize", timeout=0))
+            except Timeout:
+                sole = False
+        yield sole
 
 
 def is_store(uri: str | Path) -> bool:
@@ -83,7 +131,9 @@ def refuse_other_folder(uri: str) -> None:
         return
     if not folder.is_dir():
         raise StoreError(f"{uri}: not a folder. Use another --store.")
-    others = [path.name for path in folder.iterdir() if path.suffix != ".lance" and path.name != _LOCK]
+    others = [
+        path.name for path in folder.iterdir() if path.suffix != ".lance" and not path.name.startswith(_LOCK)
+    ]
     if others:
         raise StoreError(f"{uri}: the folder holds other things, such as '{others[0]}'. Use another --store.")
 
@@ -103,9 +153,12 @@ def _is_whole(db: Any, name: str) -> bool:
     return True
 
 
-def read_about(uri: str, db: Any) -> About:
-    """Read the header of a store."""
+def read_about(uri: str, db: Any, version: int | None = None) -> About:
+    """Read the header of a store; by default the newest version of it."""
     try:
-        return parse(About, db.open_table("about").to_arrow()["about"][0].as_py())
+        table = db.open_table("about")
+        if version is not None:
+            table.checkout(version)
+        return parse(About, table.to_arrow()["about"][0].as_py())
     except (KeyError, IndexError, ValueError) as error:
         raise StoreError(f"{uri}: its header cannot be read ({reason(error)}).") from error

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from marcir.data.label_csv import path_below
+from marcir.data.object_storage import ImagePath
 from marcir.errors import DataError
 from marcir.files import reason
 
@@ -29,7 +30,7 @@ class Extra:
     date: datetime.date | None = None
 
 
-def read_metadata(path: str | Path, root: Path) -> dict[str, Extra]:
+def read_metadata(path: str | Path, root: ImagePath) -> dict[str, Extra]:
     """Read a CSV whose first column is the path of an image below a folder.
 
     The columns `west`, `south`, `east`, `north` are its bbox in degrees, `date` is its date (2024-05-31);

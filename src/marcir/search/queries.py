@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from marcir.data.object_storage import image_path
 from marcir.errors import ConfigError, StoreError
 from marcir.files import cache_outside, reason
 from marcir.search.hits import Hit, label_shares
@@ -76,8 +77,9 @@ class SearchResult:
 
     Attributes:
         hits: Images, best first.
-        root: Folder that the ids are relative to.
+        root: Folder that the ids are relative to, or `s3://bucket/prefix`.
         query_labels: Labels of the query, as far as they are known.
+        query_unknown: Labels of which it is not known whether the query has them.
         total: Number of images that pass the filter by labels, without those of the query; None where they
             are too many to be counted.
     """
@@ -86,6 +88,7 @@ class SearchResult:
     root: str
     query_labels: tuple[str, ...] = ()
     total: int | None = None
+    query_unknown: tuple[str, ...] = ()
 
     @property
     def label_shares(self) -> dict[str, float]:
@@ -94,7 +97,8 @@ class SearchResult:
 
     def as_json(self) -> dict[str, Any]:
         """Hits with their paths, best first, and the shares of labels among them."""
-        hits = [{**hit.as_json(), "path": str(Path(self.root) / hit.id)} for hit in self.hits]
+        root = image_path(self.root)
+        hits = [{**hit.as_json(), "path": str(root / hit.id)} for hit in self.hits]
         return {"hits": hits, "label_shares": self.label_shares}
 
     def __str__(self) -> str:
@@ -212,7 +216,7 @@ class SearchableArchive:
                 for row, each in zip(rows, found, strict=True)
             )
             total = snapshot.count(allowed) if snapshot.exact or not allowed.by_labels else None
-            return SearchResult(hits, self.store.about.root, made.labels, total)
+            return SearchResult(hits, self.store.about.root, made.labels, total, made.unknown)
 
         return self.store.read(find)
 

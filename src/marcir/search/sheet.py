@@ -48,7 +48,7 @@ def draw_result(
             _picture(row),
             hit.id,
             hit.similarity or 0.0,
-            hit.labels if hit.agreement is None else hit.shared,
+            hit.shared if result.query_labels else hit.labels,
             hit.agreement,
         )
         for hit, row in zip(shown, rows, strict=True)

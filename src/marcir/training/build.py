@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+import numpy as np
 import torch
 
 from marcir.catalog import create_loss
@@ -21,7 +22,7 @@ def build_encoder(config: EncoderConfig, task: Task, seed: int) -> Encoder:
     torch.manual_seed(seed)
     backbone = create_backbone(config.backbone, bands, task.size, config.weights)
     mean, std = backbone.mean, backbone.std
-    if bands != 3 or source.dtype.kind != "u":
+    if bands != 3 or source.dtype != np.uint8:
         mean, std = band_statistics(task)
     return Encoder(backbone, config.dim, config.embedding, mean, std)
 

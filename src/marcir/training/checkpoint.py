@@ -2,19 +2,21 @@
 
 import os
 import shutil
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 import torch
 from safetensors import SafetensorError
+from safetensors.torch import load as load_tensors
 from safetensors.torch import load_file, save
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from marcir.errors import DataError, TrainingError
 from marcir.files import reason
-from marcir.schema import load, record, to_json
+from marcir.schema import load, parse, record, to_json
+from marcir.training.peers import Peers
 
 _TENSORS, _NUMBERS = "state.safetensors", "state.json"
 
@@ -49,6 +51,37 @@ class _Numbers:
     progress: Progress
     optimiser: list[dict[str, Any]]
     version: Literal[1] = 1
+
+
+@dataclass(frozen=True, eq=False)
+class Checkpoint:
+    """A checkpoint that was read."""
+
+    where: str
+    tensors: dict[str, Tensor]
+    numbers: _Numbers
+
+    def restore(self, encoder: nn.Module, loss: nn.Module, optimiser: Optimizer) -> Progress:
+        """Restore the state; a TrainingError if it belongs to another model."""
+        try:
+            _restore(self.tensors, self.numbers.optimiser, encoder, loss, optimiser)
+        except (RuntimeError, KeyError, ValueError) as error:
+            raise TrainingError(
+                f"{self.where}: a checkpoint of another model, loss or label set ({reason(error)}). "
+                "Use another --run."
+            ) from error
+        return self.numbers.progress
+
+
+def share(found: Checkpoint | None, peers: Peers) -> Checkpoint | None:
+    """The checkpoint that the first process has found, or None, on all processes."""
+    if peers.alone:
+        return found
+    numbers = peers.from_first(lambda: to_json(found.numbers).encode() if found else b"")
+    if not numbers:
+        return None
+    tensors = peers.from_first(lambda: save(found.tensors) if found else b"")
+    return found or Checkpoint("the first process", load_tensors(tensors), parse(_Numbers, numbers))
 
 
 class Checkpoints:
@@ -89,11 +122,11 @@ class Checkpoints:
                 shutil.rmtree(path, ignore_errors=True)
         return final
 
-    def load(self, encoder: nn.Module, loss: nn.Module, optimiser: Optimizer) -> Progress | None:
-        """Restore the newest readable checkpoint; None if there are no checkpoints.
+    def load(self) -> Checkpoint | None:
+        """Read the newest readable checkpoint; None if there are no checkpoints.
 
         Raises:
-            TrainingError: If no checkpoint can be read, or if it belongs to another model.
+            TrainingError: If no checkpoint can be read.
         """
         problems = []
         for path in reversed(self._all()):
@@ -103,14 +136,7 @@ class Checkpoints:
             except (OSError, SafetensorError, DataError) as error:
                 problems.append(f"{path} ({reason(error)})")
                 continue
-            try:
-                _restore(tensors, numbers.optimiser, encoder, loss, optimiser)
-            except (RuntimeError, KeyError, ValueError) as error:
-                raise TrainingError(
-                    f"{path}: a checkpoint of another model, loss or label set ({reason(error)}). "
-                    "Use another --run."
-                ) from error
-            return numbers.progress
+            return Checkpoint(str(path), tensors, numbers)
         if problems:
             raise TrainingError(
                 f"no checkpoint can be read: {'; '.join(problems)}. Remove them to start again."

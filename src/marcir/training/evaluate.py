@@ -1,7 +1,7 @@
 """Score a trained model on an archive, or a run on its test images."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from torch import Tensor
@@ -9,6 +9,7 @@ from torch import Tensor
 from marcir.config import Config, read_yaml
 from marcir.data.archive import Archive, open_archive
 from marcir.data.dataset import ArchiveDataset, open_images
+from marcir.data.image_cache import checksum_of_files
 from marcir.data.label_csv import Unlisted
 from marcir.data.labelled_embeddings import LabelledEmbeddings
 from marcir.data.split import PARTS, Split
@@ -20,6 +21,7 @@ from marcir.model.pretrained import is_imagenet_only, pretrained_model
 from marcir.training.build import build_untrained
 from marcir.training.evaluation import Evaluation, evaluate_embeddings, refuse_incomplete
 from marcir.training.inputs import Examples, FrozenFeatures, embed_positions
+from marcir.training.run_folder import RunFolder
 from marcir.training.task import Task
 from marcir.types import Embeddings
 
@@ -72,28 +74,30 @@ def evaluate(
         unlisted: What labels are that the table does not list, `absent` or `unknown`. By default what the
             table says, else as in training if the model was trained on this archive, else absent.
         part: `train`, `validation`, `test` or `all`. By default the run's test images if the model was
-            trained on this archive, else all images.
+            trained on this archive, whatever its labels are now, else all images.
         name: Name of the model; by default that of its folder.
         on_broken: `error` refuses broken images; `skip` leaves them out.
         variants: Variants of the metrics by name.
         seed: Seed of the random rankings and the bootstrap.
         device: Device of the network.
         batch_size: Images per batch.
-        allow_incomplete: Score also where unknown labels leave out more than half of the pairs.
+        allow_incomplete: Score also where unknown labels leave out more than half of the pairs, or leave no
+            ranking better than another.
 
     Raises:
         DataError: Where they do and that is not allowed.
     """
     if part not in (None, "all", *PARTS):
         raise ConfigError(f"--part '{part}': unknown. {did_you_mean(str(part), ['all', *PARTS])}")
-    archive = open_archive(dataset, root, labels, unlisted)
-    loaded = pretrained_model(archive.paths, device)[0] if model is None else load_model(model, device)
+    archive = complete = open_archive(dataset, root, labels, unlisted)
+    loaded = pretrained_model(archive, device)[0] if model is None else load_model(model, device)
     images = open_images(archive, loaded.config.packed_size, on_broken)
     _check_form(loaded, images)
     archive, notes = images.archive, list[str]()
     if unlisted is None and (loaded.config.unlisted, archive.unlisted) == ("unknown", "absent"):
         archive, notes = _read_as_in_training(loaded, images, dataset, labels)
-    positions, training, note = _select_images(loaded, archive, part)
+    split, note = _split_of_run(loaded, archive, complete, images.checksum)
+    positions, training, chosen = _select_images(split, archive, part)
     if not allow_incomplete:
         refuse_incomplete(archive.labels[positions])
 
@@ -101,7 +105,7 @@ def evaluate(
         return embed_positions(encoder, images, loaded.config.size, positions, batch_size, show_progress=True)
 
     queries = _labelled(archive, positions, embed(loaded.encoder))
-    untrained, notes = None, [note, *notes]
+    untrained, notes = None, [chosen + note, *notes]
     if not is_imagenet_only(loaded.config):  # which is the untrained backbone itself
         try:
             config, like = Config.from_dict(read_yaml(loaded.path / "config.yaml")), loaded.encoder
@@ -169,17 +173,58 @@ def _check_form(model: Model, source: ArchiveDataset) -> None:
         )
 
 
-def _select_images(model: Model, archive: Archive, part: str | None) -> tuple[list[int], list[int], str]:
+def _split_of_run(
+    model: Model, archive: Archive, complete: Archive, image_checksum: str
+) -> tuple[Split | None, str]:
+    """The split of the run, if the model was trained on these images, and a remark if their labels differ.
+
+    Args:
+        model: The model.
+        archive: The archive.
+        complete: The archive with its broken images.
+        image_checksum: Checksum of the complete archive's files.
+    """
+    path = model.path / "split.json"
+    if archive.label_checksum == model.config.label_checksum:
+        return Split.load(path, archive), ""
+    try:
+        split = Split.load(path, archive, other_labels=True)
+    except DataError:
+        return None, ""
+    same_ids = len(split.train) + len(split.validation) + len(split.test) == len(archive)
+    if not same_ids or not _same_files(RunFolder(model.path), complete, image_checksum):
+        return None, ""
+    return split, " Their labels are not those of training."
+
+
+def _same_files(run: RunFolder, archive: Archive, image_checksum: str) -> bool:
+    """Whether the archive has the image files of a run; its table may list them in another order."""
+    if run.image_checksum == image_checksum:
+        return True
+    try:
+        data = run.settings().data
+        ids = open_archive(data.name, data.root, data.labels, data.unlisted).ids
+    except MarcirError:  # the archive was moved since
+        return False
+    if ids == archive.ids or set(ids) != set(archive.ids):
+        return False
+    order = [archive.position_of[image] for image in ids]
+    paths, labels = tuple(archive.paths[k] for k in order), archive.labels[order]
+    return checksum_of_files(replace(archive, ids=ids, paths=paths, labels=labels)) == run.image_checksum
+
+
+def _select_images(
+    split: Split | None, archive: Archive, part: str | None
+) -> tuple[list[int], list[int], str]:
     """Positions to score, positions for the untrained backbone's batch-norm statistics, and a remark."""
     everything = list(range(len(archive)))
-    if archive.label_checksum != model.config.label_checksum:
+    if split is None:
         if part not in (None, "all"):
             raise ConfigError(
                 f"--part {part}: the model was not trained on this archive, which has no parts. "
                 "Use --part all."
             )
         return everything, everything, "All images: this is not the archive that the model was trained on."
-    split = Split.load(model.path / "split.json", archive)
     training = split.positions(archive, "train")
     if part == "all":
         return everything, training, "All images, including the training images."

@@ -43,6 +43,7 @@ class Evaluation:
         curves: Data of the figures.
         judged_by: Fingerprint of the queries, the gallery and their labels.
         about: Further entries of the JSON file.
+        rankings_differ: Whether some ranking is better than another by the labels.
     """
 
     name: str
@@ -52,6 +53,7 @@ class Evaluation:
     curves: Curves
     judged_by: str
     about: dict[str, str] = field(default_factory=dict)
+    rankings_differ: bool = True
 
     def rows(self) -> list[list[str]]:
         """The table: a header, the references, the model, its intervals, and queries left out."""
@@ -75,6 +77,11 @@ class Evaluation:
                 f"Unknown labels leave out {self.model.pairs_left_out:,} of {queries * gallery:,} pairs of "
                 f"query and image ({percent(self.model.share_of_pairs_left_out)} %), which share no known "
                 "label but may share one. Not comparable with scores by other labels."
+            )
+        if not self.rankings_differ:
+            lines.append(
+                "By the labels that are known, no ranking is better than another: these scores, but for "
+                "nDCG(sim), say nothing about the model."
             )
         chance = self.references.get("chance")
         if chance is not None and len(chance.ids) < queries and chance.standard_error is not None:
@@ -142,17 +149,40 @@ def share_of_pairs_left_out(labels: Tensor, gallery_labels: Tensor | None = None
     return left_out / (len(truth.y) * truth.gallery)
 
 
+def rankings_differ(labels: Tensor, gallery_labels: Tensor | None = None) -> bool:
+    """Whether some ranking of some query is better than another by the labels; needs no vectors.
+
+    Where labels are only ever present or unknown, none is: J is 1 for all images that a query ranks.
+
+    Args:
+        labels: Labels of the queries, -1 for unknown ones. (Q, L)
+        gallery_labels: Labels of the gallery; by default the queries rank each other. (N, L)
+
+    >>> rankings_differ(torch.tensor([[1, -1], [1, -1], [-1, 1]]))
+    False
+    >>> rankings_differ(torch.tensor([[1, -1], [1, -1], [0, 0]]))
+    True
+    """
+    return GroundTruth.from_labels(labels, gallery_labels, Variants()).rankings_differ
+
+
 def refuse_incomplete(labels: Tensor, gallery_labels: Tensor | None = None) -> None:
-    """Refuse labels of which so many are unknown that more than half of the pairs are left out.
+    """Refuse labels of which so many are unknown that scores would say little or nothing.
 
     Raises:
-        DataError: With the share of the pairs.
+        DataError: Where more than half of the pairs are left out, or no ranking is better than another.
     """
     share = share_of_pairs_left_out(labels, gallery_labels)
     if share > MOST_LEFT_OUT:
         raise DataError(
             f"unknown labels leave out {percent(share)} % of the pairs of query and image, and scores of the "
             "others say little. Score images with known labels, or give --allow-incomplete."
+        )
+    truth = GroundTruth.from_labels(labels, gallery_labels, Variants())
+    if truth.known is not None and not truth.rankings_differ:
+        raise DataError(
+            "by the labels that are known, no ranking is better than another: all images that a query ranks "
+            "are equally relevant. Score images with complete labels, or give --allow-incomplete."
         )
 
 
@@ -208,7 +238,15 @@ def evaluate_embeddings(
     if untrained is not None:
         references["untrained"] = score(untrained)
     judged_by = queries.fingerprint() + ("" if gallery is None else gallery.fingerprint())
-    return Evaluation(name, scores, bootstrap_intervals(scores, seed), references, sums.curves(), judged_by)
+    return Evaluation(
+        name,
+        scores,
+        bootstrap_intervals(scores, seed),
+        references,
+        sums.curves(),
+        judged_by,
+        rankings_differ=rankings_differ(queries.labels, gallery_labels),
+    )
 
 
 def _without_queries(content: dict[str, Any]) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from marcir.figures.retrieval_curves import (
     draw_similarity_by_overlap,
 )
 from marcir.figures.retrieval_sheet import SheetHit, SheetRow, draw_retrieval_sheet
+from marcir.files import refuse_address
 from marcir.labels import jaccard
 from marcir.labels.overlap import may_share
 from marcir.metrics.curves import EDGES, HITS
@@ -70,7 +71,7 @@ def draw_hits(
     """
     check_int("rows", rows, 1), check_int("hits", hits, 1)
     queries, gallery = align_vocabularies(queries, gallery)
-    files = _Files(Path(images))
+    files = _Files(images)
     position_of = {image: position for position, image in enumerate(queries.embeddings.ids)}
     for image in chosen:
         if image not in position_of:
@@ -90,7 +91,7 @@ def draw_models(
     hits: int,
 ) -> None:
     """Draw the retrieved images of several models by name, one row per query and model; see `draw_hits`."""
-    files, rows = _Files(Path(images)), []
+    files, rows = _Files(images), []
     for image in chosen:
         for name, embedded in models.items():
             row = _row(embedded, None, embedded.embeddings.ids.index(image), hits, files)
@@ -127,7 +128,9 @@ def _row(
 class _Files:
     """Image files of a folder by path or by name, with or without extension."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, images: str | Path) -> None:
+        refuse_address("--images", images)
+        folder = Path(images)
         if not folder.is_dir():
             raise DataError(f"--images {folder}: not a folder.")
         self._folder = folder

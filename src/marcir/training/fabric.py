@@ -2,25 +2,23 @@
 
 import logging
 import os
-import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from datetime import timedelta
+from typing import TYPE_CHECKING
 
 import torch
 
 from marcir.config import Config
-from marcir.errors import ConfigError, TrainingError, needs
+from marcir.errors import ConfigError, needs
 from marcir.model.device import choose_device
 from marcir.model.precision import Precision, Trial, UnusablePrecisionError, choose_precision
-from marcir.processes import describe_exit
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
-# Seconds to wait for the exit of a process after its connection is lost.
-_DEATH_SECONDS = 2.0
+# How long processes wait at the start for one that does not come, and in training for one that stands still.
+# `Peers` finds those that end, and waits without a limit for those that pack images.
+_TIMEOUT = timedelta(minutes=10)
 
 
 def decide_precision(config: Config, saved: Config | None = None) -> tuple[Config, Precision]:
@@ -53,9 +51,13 @@ def decide_precision(config: Config, saved: Config | None = None) -> tuple[Confi
 
 
 def start_fabric(config: Config) -> "Fabric":
-    """Set up devices and processes: one, several on this machine, or those of torchrun."""
+    """Set up devices and processes: one, several on this machine, or those of torchrun.
+
+    A second call, with another precision, uses the processes of the first one.
+    """
     with needs("train"):
         from lightning_fabric import Fabric
+        from lightning_fabric.strategies.ddp import DDPStrategy
     # Fabric logs the use of bfloat16; `train` prints it with the reason.
     logging.getLogger("lightning_fabric.utilities.rank_zero").setLevel(logging.WARNING)
     local = int(os.environ.get("LOCAL_WORLD_SIZE", config.train.devices))
@@ -71,39 +73,8 @@ def start_fabric(config: Config) -> "Fabric":
         accelerator=device.type,
         devices=local if device.index is None else [device.index],
         num_nodes=nodes,
-        strategy="ddp" if local * nodes > 1 else "auto",
+        strategy=DDPStrategy(timeout=_TIMEOUT) if local * nodes > 1 else "auto",
         precision="bf16-mixed" if config.train.precision == "bfloat16" else "32-true",
     )
     fabric.launch()
-    _check_same_precision(fabric, config)
     return fabric
-
-
-def _check_same_precision(fabric: "Fabric", config: Config) -> None:
-    """Raise on every process if some of them chose another precision."""
-    if fabric.world_size == 1:
-        return
-    bfloat16 = torch.tensor(float(config.train.precision == "bfloat16"), device=fabric.device)
-    share: Any = fabric.all_reduce(bfloat16, reduce_op="mean")
-    if float(share) not in (0.0, 1.0):
-        raise ConfigError(
-            "train.precision: some processes would compute in bfloat16 and others in float32, because their "
-            "machines differ. Set --train.precision float32."
-        )
-
-
-@contextmanager
-def report_dead_processes(fabric: "Fabric") -> Iterator[None]:
-    """Turn the connection error after the death of a child process into one that explains its exit."""
-    try:
-        yield
-    except RuntimeError as error:
-        children: list[subprocess.Popen[bytes]] = getattr(fabric.strategy.launcher, "procs", [])
-        for rank, child in enumerate(children, 1):
-            with suppress(subprocess.TimeoutExpired):
-                if child.wait(_DEATH_SECONDS):
-                    raise TrainingError(
-                        f"process {rank} of {fabric.world_size}: {describe_exit(child.returncode)}. The same "
-                        "command resumes from the last checkpoint."
-                    ) from error
-        raise

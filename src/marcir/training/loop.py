@@ -19,8 +19,9 @@ from marcir.losses import DistributedLoss, LossDiagnosis, MultiLabelLoss, diagno
 from marcir.metrics.retrieval_scores import retrieval_scores
 from marcir.model.device import to_device
 from marcir.model.encoder import Encoder
-from marcir.training.checkpoint import Checkpoints, Progress
+from marcir.training.checkpoint import Checkpoints, Progress, share
 from marcir.training.inputs import Examples
+from marcir.training.peers import Peers
 from marcir.training.reporter import Reporter
 from marcir.training.task import Task
 
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 SELECTED_BY = "nDCG@100"  # Reading R17
 # A mean cosine of all pairs above this counts as collapse.
 COLLAPSED = 0.99
+# Epochs of a frozen backbone last less than a second: not each of them is worth a checkpoint.
+_CHECKPOINT_SECONDS = 5.0
 # Epochs after which the learning rate decays by a factor (Reading R16).
 _PERIOD, _DECAY = 15, 0.8
 
@@ -74,6 +77,7 @@ class Trainer:
     """Trains an encoder epoch by epoch.
 
     Attributes:
+        peers: The processes of the run.
         examples: Inputs of the network.
         on_best: Called after each new best validation score, to write the model.
         on_epoch: Called after every epoch, to write the history.
@@ -82,6 +86,7 @@ class Trainer:
 
     config: Config
     fabric: "Fabric"
+    peers: Peers
     task: Task
     encoder: Encoder
     loss: MultiLabelLoss
@@ -119,17 +124,21 @@ class Trainer:
             else ShuffledBatches(len(y), settings.batch_size, **shared)
         )
         self.progress = Progress()
+        self._saved, self._unsaved = time.monotonic(), False
 
     def resume(self) -> bool:
-        """Restore the newest checkpoint; return whether there was one."""
-        progress = self.checkpoints.load(self.encoder, self.loss, self.optimiser)
-        self.progress = progress or self.progress
-        return progress is not None
+        """Restore the newest checkpoint of the first process; return whether there was one."""
+        found = share(self.checkpoints.load() if self.peers.is_first else None, self.peers)
+        if found is not None:
+            self.progress = found.restore(self.encoder, self.loss, self.optimiser)
+        return found is not None
 
     def run(self) -> None:
         """Train until the last epoch, until `patience` runs out, or until a stop is requested."""
         while not self.done and not self._should_stop():
             self._epoch()
+        if self._unsaved:
+            self._save()
 
     @property
     def done(self) -> bool:
@@ -146,7 +155,7 @@ class Trainer:
         self.network.train()
         self.loss.train()
         self.sampler.set_epoch(progress.epoch)
-        started, saved = time.monotonic(), time.monotonic()
+        started = time.monotonic()
         seen, seconds_before = 0, progress.seconds
         diagnosis = None
         # Skip the steps that were finished before an interruption.
@@ -164,9 +173,8 @@ class Trainer:
                 if self._should_stop():
                     self._save()
                     return
-                if time.monotonic() - saved > 60 * settings.checkpoint_minutes:
+                if time.monotonic() - self._saved > 60 * settings.checkpoint_minutes:
                     self._save(wait=False)  # other processes may not save now: their clocks differ
-                    saved = time.monotonic()
         speed = seen / max(time.monotonic() - started, 1e-9)
         self._finish_epoch(rate, speed, diagnosis)
 
@@ -222,7 +230,7 @@ class Trainer:
         scores, mean_cosine = self._validate()
         row |= {"mean_cosine": mean_cosine} | {f"validation {name}": value for name, value in scores.items()}
         progress.history.append(row)
-        score = scores.get(SELECTED_BY)
+        score = scores.get(SELECTED_BY) if self.task.selects_epochs else None
         better = score is None or progress.best is None or score > progress.best
         if better:
             progress.best, progress.best_epoch = score, progress.epoch
@@ -232,8 +240,12 @@ class Trainer:
         progress.epoch, progress.step, progress.loss_sum = progress.epoch + 1, 0, 0.0
         if self.fabric.is_global_zero:
             self.on_epoch(progress)
-        self._save()
-        self.reporter.epoch(progress, better)
+        # Clocks of several processes differ, and all of them wait for a checkpoint.
+        self._unsaved = True
+        seconds = min(_CHECKPOINT_SECONDS, 60 * self.config.train.checkpoint_minutes)
+        if self.fabric.world_size > 1 or time.monotonic() - self._saved > seconds:
+            self._save()
+        self.reporter.epoch(progress, better and score is not None)
 
     def _validate(self) -> tuple[dict[str, float], float | None]:
         """Scores of the validation images, and their mean cosine."""
@@ -277,6 +289,7 @@ class Trainer:
         """Write a checkpoint; with `wait`, all processes block until it is written."""
         if self.fabric.is_global_zero:
             self.checkpoints.save(self.progress, self.encoder, self.loss, self.optimiser.optimizer)
+        self._saved, self._unsaved = time.monotonic(), False
         if wait:
             self.fabric.barrier()
 

@@ -60,12 +60,13 @@ def _scores(metrics: Path) -> list[str]:
 def model_card(evaluation: Evaluation | None, config: ModelConfig, progress: Progress) -> str:
     """The text of a model card as on the Hugging Face hub."""
     dim = config.dim if config.embedding == "projection" else "the backbone's"
-    best = progress.best_epoch + 1 if progress.best_epoch is not None else progress.epoch
+    chosen = f"these are the weights of the last epoch, {progress.epoch}, as no validation score chose one"
+    if progress.best is not None and progress.best_epoch is not None:
+        chosen = f"epoch {progress.best_epoch + 1} of {progress.epoch} was best on the validation images"
     about = (
         f"Turns an image of {config.bands} bands into a unit vector of {dim} numbers; similar images have a "
         f"high cosine. Trained with marcir {config.marcir} and the loss `{config.loss['name']}`"
-        f"{_loss_options(config)} at {config.size} x {config.size} pixels; epoch {best} of {progress.epoch} "
-        "was best on the validation images."
+        f"{_loss_options(config)} at {config.size} x {config.size} pixels; {chosen}."
     )
     scores = "There were no test images."
     if evaluation is not None:

@@ -1,5 +1,6 @@
 """Progress of a training run on stderr."""
 
+import math
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -49,9 +50,11 @@ class Reporter:
     def epoch(self, progress: Progress, better: bool) -> None:
         """Print the line of a finished epoch."""
         row = progress.history[-1]
-        score = row.get("validation nDCG@100")
+        score = row.get("validation nDCG@100", math.nan)  # nan also where no image has a relevant one
         validated = (
-            "" if score is None else f"  validation nDCG@100 {100 * score:.1f}{' (best)' if better else ''}"
+            ""
+            if math.isnan(score)
+            else f"  validation nDCG@100 {100 * score:.1f}{' (best)' if better else ''}"
         )
         left = progress.seconds / progress.epoch * (self.epochs - progress.epoch)
         self.info(

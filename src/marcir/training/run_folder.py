@@ -54,7 +54,12 @@ class RunFolder:
     @property
     def started(self) -> bool:
         """Whether there is a checkpoint: the run is then resumed with its own settings and split."""
-        return any(self.checkpoints.glob("epoch-*"))
+        return bool(self.newest_checkpoint)
+
+    @property
+    def newest_checkpoint(self) -> str:
+        """The name of the newest checkpoint, which sorts by age; empty without one."""
+        return max((path.name for path in self.checkpoints.glob("epoch-*")), default="")
 
     def settings(self) -> Config:
         """Read the settings of the run; a ConfigError if the file is missing or invalid."""
@@ -110,7 +115,7 @@ class RunFolder:
             raise ConfigError(f"{self.path} was trained with another split than {split}. {_OTHER_RUN}")
         if moved is None and config.data.cache != "packed":  # the checksum would read all files
             return
-        recorded = self._image_checksum()
+        recorded = self.image_checksum
         if recorded is None and moved is not None:
             raise ConfigError(
                 f"{self.path} was trained with {moved[0]} = {moved[1]}, now it is {moved[2]}, and has not "
@@ -124,7 +129,8 @@ class RunFolder:
                 f"{self.path} was trained {where} the images there are not the same. {_OTHER_RUN}"
             )
 
-    def _image_checksum(self) -> str | None:
+    @property
+    def image_checksum(self) -> str | None:
         """The checksum of the run's images; None if it was not recorded."""
         try:
             return (self.path / _IMAGES).read_text("utf-8").strip()

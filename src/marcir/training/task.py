@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import torch
@@ -17,6 +18,9 @@ from marcir.errors import ConfigError, LabelError
 from marcir.labels import LabelStatistics
 from marcir.labels.hide import hide_labels
 from marcir.labels.sets import multi_hot
+from marcir.schema import parse, to_json
+from marcir.training.evaluation import rankings_differ
+from marcir.training.peers import Peers
 
 SIZE = 224  # Reading R18
 SCENES_SIZE = 64
@@ -48,6 +52,12 @@ class Task:
         """Positions of a part's images in the archive."""
         return self.split.positions(self.archive, part)
 
+    @cached_property
+    def selects_epochs(self) -> bool:
+        """Whether the validation images can tell the weights of one epoch from those of another."""
+        positions = self.positions("validation")
+        return len(positions) >= 2 and rankings_differ(self.archive.labels[positions])
+
     def images(self, positions: Sequence[int]) -> Tensor:
         """Network inputs without augmentation. (B, C, size, size)"""
         return eval_transform(self.source.batch(positions), self.size)
@@ -67,8 +77,10 @@ def open_training_archive(data: DataConfig) -> tuple[Archive, Mapping[str, str]]
     return source.archive, source.broken
 
 
-def open_task(config: Config, saved_split: Path | None = None) -> Task:
+def open_task(config: Config, saved_split: Path | None = None, peers: Peers | None = None) -> Task:
     """Read the archive and split it, or read the split that a run has saved.
+
+    Of several processes, the first one splits it for all of them.
 
     Raises:
         ConfigError: If there are fewer training images than a batch needs, or for unknown labels with a loss
@@ -78,14 +90,19 @@ def open_task(config: Config, saved_split: Path | None = None) -> Task:
     data = config.data
     size = image_size(data)
     archive = open_archive(data.name, data.root, data.labels, data.unlisted)
-    _check_loss(config, archive)
+    takes_unknown = loss_class(config.loss.name).takes_unknown
+    first = peers is None or peers.is_first
+    if first and not takes_unknown and data.on_broken == "error":  # the split is known before images are read
+        _refuse_unknown(config, archive, _split(config, archive, saved_split))
     source = open_images(archive, packed_size(size), data.on_broken, data.cache == "packed")
     archive = source.archive
-    path = saved_split if saved_split is not None and saved_split.exists() else data.split
-    if path is not None:
-        split = Split.load(path, archive)
+    if peers is None or peers.alone:
+        split = _split(config, archive, saved_split)
     else:
-        split = draw_split(archive, config.train.seed, data.method, archive.split_sizes)
+        split = parse(Split, peers.from_first(lambda: to_json(_split(config, archive, saved_split)).encode()))
+        split.check(archive, "the split of the first process")
+    if not takes_unknown:
+        _refuse_unknown(config, archive, split)
     train = split.positions(archive, "train")
     training_labels = _training_labels(archive, train, config.labels)
     y = training_labels[train]
@@ -96,6 +113,13 @@ def open_task(config: Config, saved_split: Path | None = None) -> Task:
             f"Use --train.batch_size {suggest_batch_size(len(y))}."
         )
     return Task(archive, split, source, size, LabelStatistics.from_labels(y), training_labels)
+
+
+def _split(config: Config, archive: Archive, saved: Path | None) -> Split:
+    path = saved if saved is not None and saved.exists() else config.data.split
+    if path is not None:
+        return Split.load(path, archive)
+    return draw_split(archive, config.train.seed, config.data.method, archive.split_sizes)
 
 
 def _training_labels(archive: Archive, train: Sequence[int], settings: LabelsConfig) -> Tensor:
@@ -127,23 +151,25 @@ def band_statistics(task: Task) -> tuple[tuple[float, ...], tuple[float, ...]]:
     return tuple(mean.tolist()), tuple(spread.clamp_min(1e-6).tolist())
 
 
-def _check_loss(config: Config, archive: Archive) -> None:
-    """Refuse a loss that does not take unknown labels where there are some, before images are read."""
-    unknown = config.labels.unknown == "aware" and (archive.has_unknown or config.labels.hide > 0)
-    if unknown and not loss_class(config.loss.name).takes_unknown:
+def _refuse_unknown(config: Config, archive: Archive, split: Split) -> None:
+    """Refuse unknown labels of training images, for a loss that does not take them."""
+    train = split.positions(archive, "train")
+    if bool((_training_labels(archive, train, config.labels)[train] < 0).any()):
         raise ConfigError(
-            f"loss.name = {config.loss.name}: it needs complete labels, and some of {archive.root} are "
-            "unknown. Use another loss, such as marc-proto, or --labels.unknown absent."
+            f"loss.name = {config.loss.name}: it needs complete labels, and some of the training images in "
+            f"{archive.root} are unknown. Use another loss, such as marc-proto, or --labels.unknown absent."
         )
 
 
 def _check_labels(archive: Archive, y: Tensor) -> None:
     used = int(y.any(0).sum())
     if used < 2:
-        raise LabelError(
-            f"{archive.root}: the training images have {used} label{'' if used == 1 else 's'}. "
-            "Training needs at least two labels."
+        found = (
+            "the training images have 1 label"
+            if used
+            else "no label is known to be present in a training image"
         )
+        raise LabelError(f"{archive.root}: {found}. Training needs at least two labels.")
     if not (y.sum(0) >= 2).any():
         raise LabelError(
             f"{archive.root}: no label has two training images, so there are no positive pairs. Label more "

@@ -15,24 +15,26 @@ import torch
 
 from marcir.catalog import loss_options
 from marcir.config import Config, with_dataset
-from marcir.data.split import Split
-from marcir.errors import ConfigError, DataError, LabelError
+from marcir.data.split import Split, default_method
+from marcir.errors import ConfigError
 from marcir.files import folder_lock
 from marcir.losses import MultiLabelLoss
 from marcir.model.backbone import check_weights
 from marcir.model.precision import Precision
 from marcir.progress import duration
 from marcir.text_tables import percent
+from marcir.training.agree import check_agreed, decide_agreed, open_agreed
 from marcir.training.build import build_encoder, build_loss, check_loss
 from marcir.training.checkpoint import Checkpoints, Progress
 from marcir.training.evaluate import TestResult, score_test
 from marcir.training.evaluation import MOST_LEFT_OUT, Evaluation, share_of_pairs_left_out
-from marcir.training.fabric import decide_precision, report_dead_processes, start_fabric
+from marcir.training.fabric import start_fabric
 from marcir.training.inputs import AugmentedImages, Examples, FrozenFeatures
 from marcir.training.loop import Trainer
+from marcir.training.peers import Peers, connected_processes
 from marcir.training.reporter import Reporter
 from marcir.training.run_folder import RunFolder, model_config
-from marcir.training.task import Task, image_size, open_task
+from marcir.training.task import Task, image_size
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -69,7 +71,8 @@ def train(config: Config | Mapping[str, Any], run: str | Path | None = None) -> 
 
     Raises:
         KeyboardInterrupt: After Ctrl-C, once a checkpoint is saved.
-        MarcirError: For invalid settings, data or checkpoints.
+        MarcirError: For invalid settings, data or checkpoints. Of several processes, only the first one
+            raises: an error of another one ends all of them (see `connected_processes`).
     """
     if not isinstance(config, Config | Mapping):
         raise ConfigError(f"train: expected settings by section, found {type(config).__name__}.")
@@ -82,52 +85,35 @@ def train(config: Config | Mapping[str, Any], run: str | Path | None = None) -> 
 def train_run(config: Config, quiet: bool = False) -> TrainingResult | None:
     """Train like `train`, but return the full result; None on all processes but the first."""
     config = resolve_defaults(config)
-    folder = RunFolder(config.folder)
-    folder.check(config)
-    check_weights(config.encoder.backbone, config.encoder.weights)
-    check_loss(config.loss)
-    task = _open_task(config, folder)
-    config, precision = decide_precision(config, folder.settings() if folder.started else None)
     fabric = start_fabric(config)
-    reporter = Reporter(config.train.epochs, fabric.is_global_zero and not quiet)
-    busy = f"{folder.path}: another process is training there. Wait for it, or use another --run."
-    lock = folder_lock(folder.path, "train", busy) if fabric.is_global_zero else nullcontext()
-    with lock, report_dead_processes(fabric):
-        _report_start(reporter, config, task, precision)
-        try:
-            trainer = _trainer(config, fabric, task, folder, reporter)
-        except KeyboardInterrupt:
-            reporter.info(f"stopped; computed features are kept. To resume: marcir train {_command(config)}")
-            raise
-        return _train(trainer, folder)
-
-
-def _open_task(config: Config, folder: RunFolder) -> Task:
-    """Open the archive of a run; a ConfigError if a resumed run was started with another one."""
-    if not folder.started:
-        return open_task(config)
-    try:
-        task = open_task(config, folder.split)
-    except (DataError, LabelError) as error:
-        changed = folder.changed_path(config)
-        if changed is None:
-            raise
-        name, before, now = changed
-        raise ConfigError(
-            f"{folder.path} was trained with {name} = {before}, now it is {now}, which is another archive: "
-            f"{str(error).rstrip('.')}. Use another --run."
-        ) from error
-    folder.check_archive(config, task)
-    return task
+    with connected_processes(fabric) as peers:
+        folder = RunFolder(config.folder)
+        check_agreed(config, folder, peers)
+        check_weights(config.encoder.backbone, config.encoder.weights)
+        check_loss(config.loss)
+        task = open_agreed(config, folder, peers)
+        config, precision = decide_agreed(config, folder, peers)
+        if precision.name == "bfloat16":  # Fabric takes it when it is made
+            fabric = start_fabric(config)
+        reporter = Reporter(config.train.epochs, peers.is_first and not quiet)
+        busy = f"{folder.path}: another process is training there. Wait for it, or use another --run."
+        with folder_lock(folder.path, "train", busy) if peers.is_first else nullcontext():
+            _report_start(reporter, config, task, precision)
+            try:
+                trainer = _trainer(config, fabric, peers, task, folder, reporter)
+            except KeyboardInterrupt:
+                kept = "stopped; computed features are kept"
+                reporter.info(f"{kept}. To resume: marcir train {_command(config)}")
+                raise
+            return _train(trainer, folder)
 
 
 def _train(trainer: Trainer, folder: RunFolder) -> TrainingResult | None:
     config, task, reporter = trainer.config, trainer.task, trainer.reporter
-    is_first = trainer.fabric.is_global_zero
+    is_first = trainer.peers.is_first
     if is_first:
         folder.remove_temporary_files()
         folder.write_settings(config, task)
-    trainer.fabric.barrier()
     if trainer.resume():
         _report_resumed(trainer)
     with _stop_on_interrupt(trainer):
@@ -156,12 +142,18 @@ def resolve_defaults(config: Config) -> Config:
     config = config.with_absolute_paths()
     return replace(
         config,
-        data=replace(config.data, size=image_size(config.data)),
+        data=replace(
+            config.data,
+            size=image_size(config.data),
+            method=config.data.method or default_method(config.data.name),
+        ),
         loss=replace(config.loss, options=options),
     )
 
 
-def _trainer(config: Config, fabric: "Fabric", task: Task, folder: RunFolder, reporter: Reporter) -> Trainer:
+def _trainer(
+    config: Config, fabric: "Fabric", peers: Peers, task: Task, folder: RunFolder, reporter: Reporter
+) -> Trainer:
     encoder = build_encoder(config.encoder, task, config.train.seed).to(fabric.device)
     loss = build_loss(config, task)
     examples: Examples
@@ -173,9 +165,11 @@ def _trainer(config: Config, fabric: "Fabric", task: Task, folder: RunFolder, re
             encoder = torch.nn.SyncBatchNorm.convert_sync_batchnorm(encoder)
     torch.manual_seed(config.train.seed)  # again, so that dropout is the same for every loss
     saved_config = model_config(config, task, encoder)
+    peers.wait()
     return Trainer(
         config,
         fabric,
+        peers,
         task,
         encoder,
         loss,
@@ -226,6 +220,12 @@ def _report_start(reporter: Reporter, config: Config, task: Task, precision: Pre
     _report_unknown(reporter, task)
     if len(task.positions("validation")) < 2:
         reporter.warn("there are no validation images: the weights of the last epoch are kept, not the best.")
+    elif not task.selects_epochs:
+        reporter.warn(
+            "no ranking of the validation images is better than another by the labels that are known: the "
+            "weights of the last epoch are kept, and train.patience does not apply. Label the validation "
+            "images completely."
+        )
     if len(task.positions("test")) < 2:
         reporter.warn("there are fewer than two test images: no test scores are computed.")
 
@@ -241,7 +241,7 @@ def _report_unknown(reporter: Reporter, task: Task) -> None:
     }
     for part, consequence in use.items():
         positions = task.positions(part)
-        if len(positions) < 2:
+        if len(positions) < 2 or (part == "validation" and not task.selects_epochs):
             continue
         left_out = share_of_pairs_left_out(task.archive.labels[positions])
         if left_out > MOST_LEFT_OUT:

@@ -1,0 +1,145 @@
+"""Connect to a Ray cluster, or start one on this machine."""
+
+import logging
+import os
+import re
+import socket
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+import marcir
+from marcir.errors import ClusterError, ConfigError, needs
+from marcir.files import reason
+
+# Read by Ray and gRPC when they start: no usage statistics, no messages of workers on the driver's terminal;
+# devices that a process does not reserve stay visible to it (Ray warns that this will be its default); three
+# attempts to connect take 8 s at most.
+_ENVIRONMENT: Final = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_LOG_TO_DRIVER": "0",
+    "GRPC_VERBOSITY": "ERROR",
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    "RAY_CLIENT_INITIAL_CONNECTION_TIMEOUT_S": "2",
+    "RAY_CLIENT_MAX_CONNECTION_TIMEOUT_S": "3",
+}
+_SECONDS: Final = 4.0  # for a connection, and for an answer
+_CLIENT = re.compile(r"ray://([^\s:/]+|\[[0-9a-fA-F:]+\]):(\d{1,5})")
+
+
+@contextmanager
+def connect(address: str, cpus: int | None = None) -> Iterator[Any]:
+    """Connect to a cluster while the block runs; yields the module `ray`.
+
+    Leaving the block ends the connection, and a cluster that was started for it. Where the process is
+    connected already, that connection is used and stays.
+
+    Args:
+        address: `ray://HOST:PORT` of a cluster's client server (its port is 10001 by default); `auto` for
+            the cluster that this machine belongs to, or that of `$RAY_ADDRESS`; `local` starts one here.
+        cpus: CPUs of a cluster that is started here; None for those of the machine.
+
+    Raises:
+        ConfigError: For another address.
+        ClusterError: Where the cluster cannot be reached.
+        DependencyError: Where Ray is not installed.
+    """
+    check_address(address)
+    for name, value in _ENVIRONMENT.items():
+        os.environ.setdefault(name, value)
+    with needs("cluster"):
+        import ray
+    if ray.is_initialized():
+        yield ray
+        return
+    _start(ray, address, cpus)
+    try:
+        yield ray
+    finally:
+        ray.shutdown()
+
+
+def check_address(address: str) -> None:
+    """Refuse what is not the address of a cluster.
+
+    >>> check_address("ray://10.0.0.1:10001")
+    >>> check_address("10.0.0.1")
+    Traceback (most recent call last):
+    marcir.errors.ConfigError: --cluster '10.0.0.1': expected ray://HOST:10001, auto or local.
+    """
+    client = _CLIENT.fullmatch(address)
+    if address not in ("auto", "local") and (client is None or not 0 < int(client[2]) < 2**16):
+        raise ConfigError(f"--cluster '{address}': expected ray://HOST:10001, auto or local.")
+
+
+def check_version(version: str) -> None:
+    """Refuse, on a machine of the cluster, another version of marcir than that of the driver."""
+    if marcir.__version__ != version:
+        raise ClusterError(
+            f"{socket.gethostname()}: has marcir {marcir.__version__}, not {version}. Install the same "
+            "version on all machines."
+        )
+
+
+def _start(ray: Any, address: str, cpus: int | None) -> None:
+    """Connect, or start a cluster of one machine."""
+    found = _running(address) if address == "auto" else address
+    settings: dict[str, Any] = {}
+    if found == "local":
+        settings = {"include_dashboard": False, "num_cpus": cpus}
+    else:
+        _check_answers(address, found)
+        if found != address:
+            print(f"using the Ray cluster at {found}", file=sys.stderr, flush=True)
+    if not found.startswith("ray://"):
+        settings["log_to_driver"] = False
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what matters is in the error
+            ray.init(found, logging_level=logging.ERROR, **settings)
+    except (ConnectionError, RuntimeError, ValueError, OSError) as error:
+        hint = (
+            "" if found == "local" else " Does it ask for a token? Then set RAY_AUTH_MODE and RAY_AUTH_TOKEN."
+        )
+        raise ClusterError(f"--cluster {address}: cannot be used ({reason(error)}).{hint}") from error
+
+
+def _running(address: str) -> str:
+    """Address of the running cluster that `auto` means."""
+    from ray._private.services import get_ray_address_from_environment
+
+    try:
+        return str(get_ray_address_from_environment("auto", None))
+    except ConnectionError:
+        raise ClusterError(
+            f"--cluster {address}: no Ray runs on this machine, and RAY_ADDRESS is not set. Start one with: "
+            "ray start --head"
+        ) from None
+
+
+def _check_answers(address: str, found: str) -> None:
+    """Fail soon where no Ray answers: Ray itself would try for minutes, or for ever."""
+    with needs("cluster"):
+        import grpc
+    at = "" if address == found else f" ({found})"
+    target = found.removeprefix("ray://")
+    host, _, port = target.rpartition(":")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), _SECONDS).close()
+    except (OSError, ValueError) as error:
+        raise ClusterError(
+            f"--cluster {address}{at}: cannot be reached ({reason(error)}). Is Ray running there, and is its "
+            "port open?"
+        ) from None
+    if os.environ.get("RAY_USE_TLS", "0").lower() in ("1", "true"):
+        return  # the check below does not encrypt
+    with grpc.insecure_channel(target) as channel:
+        try:
+            grpc.channel_ready_future(channel).result(_SECONDS)
+        except grpc.FutureTimeoutError:
+            raise ClusterError(
+                f"--cluster {address}{at}: something listens there that is not Ray. Give the port of Ray's "
+                "client server, 10001 by default."
+            ) from None

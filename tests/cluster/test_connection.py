@@ -1,0 +1,157 @@
+"""Addresses, options and what is missing: one line each, soon."""
+
+import socket
+import sys
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from marcir.cli import main
+from marcir.cluster.actor_pool import ActorPool
+from marcir.cluster.embedding import ClusterEmbedding
+from marcir.errors import ClusterError, ConfigError
+from marcir.search.image_rows import ImageFile
+
+INDEX = ["index", "--images", "tiles", "--store", "tiles.store"]
+EMBED = ["embed", "--images", "tiles", "--out", "tiles.npz"]
+
+
+def error_of(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+    """The only line that a command prints."""
+    assert main(arguments) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    return line
+
+
+@pytest.mark.parametrize("command", [INDEX, EMBED])
+@pytest.mark.parametrize(
+    "address",
+    ["", "10.0.0.1", "10.0.0.1:6379", "ray://host", "ray://host:0", "ray://host:99999", "http://h:1"],
+)
+def test_a_malformed_address_is_refused(
+    command: list[str], address: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert error_of([*command, "--cluster", address], capsys) == (
+        f"marcir: --cluster '{address}': expected ray://HOST:10001, auto or local."
+    )
+
+
+@pytest.mark.parametrize("command", [INDEX, EMBED])
+def test_without_ray_the_extra_is_named(
+    command: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    assert error_of([*command, "--cluster", "local"], capsys) == (
+        "marcir: ray is not installed. Install it with: pip install 'marcir[cluster]'"
+    )
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+def test_a_cluster_that_is_not_there_is_one_line_within_ten_seconds(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        closed = f"127.0.0.1:{free.getsockname()[1]}"
+    import ray  # noqa: F401  # takes seconds on a busy machine, which are not those of the connection
+
+    start = time.monotonic()
+    line = error_of([*INDEX, "--cluster", f"ray://{closed}"], capsys)
+    assert line.startswith(f"marcir: --cluster ray://{closed}: cannot be reached (Connection refused).")
+    monkeypatch.setenv("RAY_ADDRESS", closed)
+    line = error_of([*INDEX, "--cluster", "auto"], capsys)
+    assert line.startswith(f"marcir: --cluster auto ({closed}): cannot be reached (Connection refused).")
+    assert time.monotonic() - start < 10
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+def test_a_port_of_something_else_is_one_line_within_ten_seconds(capsys: pytest.CaptureFixture[str]) -> None:
+    import ray  # noqa: F401
+
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        start = time.monotonic()
+        line = error_of([*INDEX, "--cluster", f"ray://127.0.0.1:{other.getsockname()[1]}"], capsys)
+        assert time.monotonic() - start < 10
+    assert "something listens there that is not Ray. Give the port of Ray's client server" in line
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        (INDEX, "--images tiles: not a folder"),
+        (EMBED, "--images tiles: not a folder"),
+        ([*INDEX, "--cpus-per-actor", "0"], "--cpus-per-actor"),
+        (["benchmark", "--config", "plan.yaml", "--results", "results"], "plan.yaml"),
+    ],
+)
+def test_no_cluster_is_started_for_a_command_that_is_wrong(
+    command: list[str],
+    said: str,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("ray.init", lambda *_, **__: pytest.fail("started"))
+    assert said in error_of([*command, "--cluster", "local"], capsys)
+
+
+def test_a_lost_connection_is_an_error_of_the_cluster_and_no_actor_is_asked_to_end() -> None:
+    def wait(*_: object, **__: object) -> None:
+        raise ConnectionError("the other end is gone")
+
+    ray = SimpleNamespace(wait=wait, kill=lambda _: pytest.fail("there is no connection"))
+    actor = SimpleNamespace(start=SimpleNamespace(remote=object))
+    pool = ActorPool[int](ray, lambda: actor, 2)
+    with pytest.raises(ClusterError, match=r"was lost \(the other end is gone\)\. The same command goes on"):
+        next(pool.run([1, 2, 3]))
+
+
+def test_cpus_per_actor_needs_a_cluster(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main([*INDEX, "--cpus-per-actor", "2"])
+    assert ended.value.code == 2
+    assert "--cpus-per-actor goes with --cluster" in capsys.readouterr().err
+
+
+def cluster_of(cpus: float, gpus: float = 0) -> SimpleNamespace:
+    """A connection that knows only its resources."""
+    return SimpleNamespace(cluster_resources=lambda: {"CPU": cpus} | ({"GPU": gpus} if gpus else {}))
+
+
+@pytest.mark.parametrize(
+    ("cpus", "gpus", "device", "per_actor", "actors"),
+    [
+        (8, 0, "auto", 1, 8),
+        (8, 0, "auto", 3, 2),
+        (8, 2, "auto", 1, 2),
+        (8, 2, "cpu", 1, 8),
+        (8, 4, "cuda", 4, 2),
+    ],
+)
+def test_there_is_an_actor_per_gpu_or_per_so_many_cpus(
+    cpus: int, gpus: int, device: str, per_actor: int, actors: int
+) -> None:
+    assert ClusterEmbedding(cluster_of(cpus, gpus), device, per_actor).actors == actors
+
+
+def test_what_the_cluster_does_not_have_is_refused() -> None:
+    with pytest.raises(ClusterError, match="2 CPUs and 0 GPUs: not enough for one actor .* --device cuda"):
+        ClusterEmbedding(cluster_of(2), "cuda")
+    with pytest.raises(ClusterError, match="not enough for one actor with --cpus-per-actor 4"):
+        ClusterEmbedding(cluster_of(2), "auto", 4)
+    with pytest.raises(ConfigError, match="--device cuda:1: on a cluster it is auto, cpu or cuda"):
+        ClusterEmbedding(cluster_of(2), "cuda:1")
+    with pytest.raises(ConfigError, match="--cpus-per-actor"):
+        ClusterEmbedding(cluster_of(2), "auto", 0)
+
+
+@pytest.mark.parametrize(("files", "actors", "sizes"), [(100, 2, [8] * 12 + [4]), (600, 1, [64] * 9 + [24])])
+def test_blocks_are_whole_batches_and_more_than_actors(files: int, actors: int, sizes: list[int]) -> None:
+    cluster = ClusterEmbedding(cluster_of(actors))
+    blocks = cluster._blocks([ImageFile(str(n), Path(str(n))) for n in range(files)], 8)
+    assert [len(block) for block in blocks] == sizes
