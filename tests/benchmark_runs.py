@@ -1,6 +1,8 @@
 """`marcir benchmark` and `marcir ablate` as processes of their own."""
 
+import json
 import os
+import re
 import signal
 import subprocess
 import sysconfig
@@ -48,3 +50,39 @@ def workers_of(results: Path) -> list[int]:
             if b"marcir.experiments.workers" in words and str(results).encode() in words:
                 found.append(int(folder.name))
     return found
+
+
+def assert_same_results(results: Path, expected: Path) -> None:
+    """The same records, vectors and models; times, versions and places aside."""
+    ours, theirs = _records(results), _records(expected)
+    assert ours.keys() == theirs.keys()
+    for name, record in ours.items():
+        assert record == theirs[name], name
+    for folder in ("vectors", "runs"):
+        found, wanted = _files(results / folder), _files(expected / folder)
+        assert found.keys() == wanted.keys()
+        for name, content in found.items():
+            if not name.endswith(_TIMED):
+                assert _moved(content) == _moved(wanted[name]), name
+
+
+_TIMED = ("history.csv", "history.png", "README.md", ".tfevents")
+_TIMES = ("seconds", "loss_milliseconds", "timed_idle", "versions")
+
+
+def _records(results: Path) -> dict[str, dict[str, object]]:
+    """Every record without what depends on the time and the place."""
+    found = {}
+    for path in results.glob("records/*/*.json"):
+        content = json.loads(_moved(path.read_bytes()))
+        found[f"{path.parent.name}/{path.name}"] = {k: v for k, v in content.items() if k not in _TIMES}
+    return found
+
+
+def _moved(content: bytes) -> bytes:
+    """Without the folder of the split: results may be elsewhere, or moved."""
+    return re.sub(rb"[^ \"]*/splits/", b"splits/", content)
+
+
+def _files(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}

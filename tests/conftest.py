@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,6 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 import torch
 from hypothesis import HealthCheck, settings
+
+from search.s3_server import moto_server, serving
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -85,3 +88,24 @@ def scenes(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("searched") / "scenes"
     write_scenes(folder, 40, 24, 0)
     return folder
+
+
+@pytest.fixture
+def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """An empty bucket, and the environment that leads to it."""
+    program = moto_server()
+    if program is None:
+        pytest.skip("moto_server is missing (set MARCIR_MOTO_SERVER)")
+    with serving(program) as address:
+        for name, value in {
+            "AWS_ENDPOINT_URL": address,
+            "AWS_ALLOW_HTTP": "true",
+            "AWS_ACCESS_KEY_ID": "test",
+            "AWS_SECRET_ACCESS_KEY": "test",
+            "AWS_REGION": "us-east-1",
+        }.items():
+            monkeypatch.setenv(name, value)
+        made = urllib.request.Request(f"{address}/archive", method="PUT")  # noqa: S310
+        with urllib.request.urlopen(made, timeout=20) as answer:  # noqa: S310
+            assert answer.status == 200
+        yield "s3://archive"

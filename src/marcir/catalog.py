@@ -37,6 +37,7 @@ DATASETS = {
     "whdld": "marcir.data.readers.whdld:WHDLD",
     "ucm": "marcir.data.readers.ucm:UCM",
     "scenes": "marcir.scenes.reader:Scenes",
+    "windows": "marcir.geo.window_table:Windows",
     "manifest": "marcir.data.readers.manifest:Manifest",
 }
 

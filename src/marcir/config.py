@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from marcir.checks import NAMED_WEIGHTS
 from marcir.errors import ConfigError, did_you_mean, needs
+from marcir.files import refuse_address
 from marcir.schema import Field, Number, SchemaError, record, validate
 
 SECTIONS = ("data", "labels", "encoder", "loss", "train")
@@ -36,7 +37,9 @@ class DataConfig:
         None, "what labels are that the table does not list; what it says itself by default, else absent"
     )
     split: str | None = _setting(None, "a file of `marcir data split`; drawn from train.seed by default")
-    method: Literal["random", "stratified"] = _setting("random", "how a split is drawn")
+    method: Literal["random", "stratified", "blocks"] | None = _setting(
+        None, "how a split is drawn; blocks (of space) for windows by default, else random"
+    )
     size: int | None = _setting(None, "image size of the network; 224, and 64 for scenes", ge=8, le=MAX_SIZE)
     cache: Literal["packed", "off"] = _setting("packed", "pack the images once, or read the files each time")
     on_broken: Literal["error", "skip"] = _setting("error", "refuse broken images or skip them")
@@ -141,6 +144,8 @@ class Config:
     def with_absolute_paths(self) -> "Config":
         """Make all paths absolute."""
         names = ("root", "labels", "split")
+        for name in names:
+            refuse_address(f"data.{name}", getattr(self.data, name))
         data: dict[str, Any] = {name: _absolute(getattr(self.data, name)) for name in names}
         weights = self.encoder.weights
         if weights not in NAMED_WEIGHTS:
@@ -184,6 +189,7 @@ def with_dataset(content: Mapping[str, Any]) -> Mapping[str, Any]:
     data = content.get("data")
     if not isinstance(data, Mapping) or "name" in data or not isinstance(root := data.get("root"), str):
         return content
+    refuse_address("--root", root)
     if data.get("labels") is None and not (Path(root) / "labels.csv").exists():
         if not Path(root).is_dir():
             raise ConfigError(f"--root {root}: not a folder.")

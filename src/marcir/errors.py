@@ -10,6 +10,7 @@
     |   +-- MissingImageError            an id that is not in the store
     |   +-- UnusableStoreError           a store that cannot be read or written
     +-- TrainingError    (RuntimeError)  a training run that cannot continue
+    +-- ClusterError     (RuntimeError)  a cluster that cannot be reached or used
     +-- DependencyError  (ImportError)   an optional package that is not installed
 
 A message says where, what was found, and what to do. The command line prints it as one line and exits
@@ -66,6 +67,10 @@ class UnusableStoreError(StoreError):
 
 class TrainingError(MarcirError, RuntimeError):
     """A training run that cannot continue: a loss that is not finite, a checkpoint that cannot be written."""
+
+
+class ClusterError(MarcirError, RuntimeError):
+    """A cluster that cannot be reached or used."""
 
 
 class DependencyError(MarcirError, ImportError):

@@ -117,6 +117,18 @@ def reason(error: BaseException) -> str:
     return (message.splitlines() or [""])[0].rstrip(".") or type(error).__name__
 
 
+def refuse_address(option: str, path: str | Path | None) -> None:
+    """Refuse an address such as `s3://bucket/key` where only what is on a disk can be used.
+
+    >>> refuse_address("--root", "tiles")
+    """
+    if path is not None and "://" in str(path):
+        raise ConfigError(
+            f"{option} {path}: must be on a disk. On object storage may only be --store, and --images of "
+            "marcir index, embed and serve."
+        )
+
+
 def _status(path: str | Path) -> bytes:
     try:
         stat = os.stat(path)  # noqa: PTH116  twice as fast for a hundred thousand files

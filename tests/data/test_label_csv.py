@@ -29,7 +29,7 @@ def written(tmp_path: Path, content: str | bytes) -> Path:
     ids=["list", "matrix", "byte-order mark", "CRLF", "blank lines", "quotes and spaces", "capitals"],
 )
 def test_both_forms_are_read_however_they_were_saved(content: str, tmp_path: Path) -> None:
-    rows, names, _ = read_label_table(written(tmp_path, content))
+    rows, names, *_ = read_label_table(written(tmp_path, content))
     assert [(row.image, row.labels) for row in rows] == [("a.png", ("road", "tree")), ("b.png", ())]
     assert names == ("road", "tree")
 
@@ -98,7 +98,7 @@ def test_an_image_in_the_place_of_the_header_is_seen_by_its_ending(suffix: str, 
 
 
 def test_labels_that_are_numbers_are_no_missing_header(tmp_path: Path) -> None:
-    rows, names, _ = read_label_table(written(tmp_path, "path,0,1,2\na.png,1,0,0\n"))
+    rows, names, *_ = read_label_table(written(tmp_path, "path,0,1,2\na.png,1,0,0\n"))
     assert names == ("0", "1", "2")
     assert rows[0].labels == ("0",)
 

@@ -102,7 +102,7 @@ def test_lines_are_counted_with_the_first_one(tmp_path: Path) -> None:
 def test_known_spellings_are_the_labels_that_a_list_may_leave_out(tmp_path: Path) -> None:
     spellings = {"car": "car", "cars": "car", "ship": "ship"}
     path = written(tmp_path, FIRST_LINE + "path,labels\na,cars\nb,?Cars;!ship\n")
-    rows, names, _ = read_label_table(path, spellings=spellings)
+    rows, names, *_ = read_label_table(path, spellings=spellings)
     assert [(row.labels, row.unknown) for row in rows] == [(("car",), ("ship",)), ((), ("car",))]
     assert names == ("car", "ship")
 
@@ -129,6 +129,19 @@ def test_known_spellings_are_the_labels_that_a_list_may_leave_out(tmp_path: Path
             "line 2: '\\?' has no label name after it. Write \\?name .*'# unlisted: unk",
         ),
         ("path,labels\na,road;!\n", None, "line 2: '!' has no label name after it"),
+        ("path,labels\na,\nb,road; tree ?\n", None, "line 3: 'tree \\?' has its sign after .*Write \\?tree"),
+        ("path,labels\na,tree!\n", None, "line 2: 'tree!' has its sign after the name. Write !tree"),
+        ("path,labels\na,?tree?\n", None, "line 2: '\\?tree\\?' has two signs. Write \\?tree"),
+        (
+            FIRST_LINE + "# unlisted: absent\npath,labels\na,\n",
+            None,
+            "line 2: '# unlisted: absent': `unlisted` is given twice, first in line 1. Keep one",
+        ),
+        (
+            FIRST_LINE + "\n" + FIRST_LINE + "path,labels\na,\n",
+            None,
+            "line 3: .* is given twice, first in line 1",
+        ),
         (
             "# unlisted: maybe\npath,labels\na,\n",
             None,

@@ -1,5 +1,6 @@
 """Jaccard overlap and shared labels against Python sets."""
 
+from collections.abc import Callable
 from fractions import Fraction
 
 import pytest
@@ -8,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from marcir.errors import LabelError
 from marcir.labels import jaccard, shared_labels
 
 DTYPES = [torch.bool, torch.uint8, torch.int64, torch.float32, torch.float64]
@@ -78,3 +80,23 @@ def test_only_equal_sets_overlap_by_one_even_among_a_thousand_labels() -> None:
     y[1, 0] = 0
     assert jaccard(y, y).tolist() == [[1, pytest.approx(0.999)], [pytest.approx(0.999), 1]]
     assert (jaccard(y, y) == 1).sum() == 2
+
+
+@pytest.mark.parametrize("function", [jaccard, shared_labels])
+@pytest.mark.parametrize(
+    ("bad", "found"),
+    [
+        (torch.tensor([[0, 2]]), "found 2 in row 0, column 1"),
+        (torch.tensor([[0.5, 1]]), "found 0.5 in row 0, column 0"),
+        (torch.tensor([[1, torch.nan]]), "found nan in row 0, column 1"),
+        (torch.tensor([1, 0]), "expected multi-hot labels \\(N, L\\), found \\(2,\\)"),
+    ],
+)
+def test_what_is_no_label_is_refused_on_either_side(
+    function: Callable[[Tensor, Tensor], Tensor], bad: Tensor, found: str
+) -> None:
+    good = torch.tensor([[1, 0]])
+    with pytest.raises(LabelError, match=f"^y: .*{found}"):
+        function(bad, good)
+    with pytest.raises(LabelError, match=f"^y_other: .*{found}"):
+        function(good, bad)

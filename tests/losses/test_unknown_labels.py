@@ -14,7 +14,15 @@ import marcir
 from marcir.catalog import LOSSES
 from marcir.errors import BatchError, LabelError
 from marcir.labels import LabelStatistics, LabelVocabulary, jaccard, shared_labels
-from marcir.losses import CrossBatchMemory, MultiLabelLoss, diagnose, pair_influence
+from marcir.losses import (
+    CrossBatchMemory,
+    DistributedLoss,
+    MultiLabelLoss,
+    diagnose,
+    pair_influence,
+    pair_loss,
+)
+from marcir.losses.inputs import prepare
 from marcir.losses.pairs import LabelSets
 
 L, D = 4, 5
@@ -201,3 +209,47 @@ def test_names_are_those_of_labels_that_are_present() -> None:
     assert vocabulary.decode(torch.tensor([[1, -1, 0]])) == [["a"]]
     with pytest.raises(LabelError, match="found 3 in row 0, column 1"):
         vocabulary.decode(torch.tensor([[1, 3, 0]]))
+
+
+def test_a_wrapped_loss_takes_unknown_labels_if_the_loss_does() -> None:
+    for name, takes in (("oml", False), ("mulsupcon", True)):
+        loss = make(name)
+        memory = CrossBatchMemory(make(name), 8)
+        assert [each.takes_unknown for each in (loss, memory, DistributedLoss(memory))] == [takes] * 3
+
+
+# ---- Label sets with unknowns: equal rows share a table, or every row has its own -----------------------
+
+
+def with_tables(few: float, loss: MultiLabelLoss, z: Tensor, *more: Tensor) -> tuple[Tensor, Tensor]:
+    """Value and gradient with tables of label sets up to this many sets per row."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pair_loss, "_MANY_ROWS", 0)
+        patch.setattr(pair_loss, "_FEW_SETS", few)
+        return value_and_gradient(loss, z, *more)
+
+
+@every_supported_loss
+@settings(max_examples=15)
+@given(seed=st.integers(0, 1000), share=st.floats(0.05, 0.95), kinds=st.integers(1, 12))
+def test_equal_rows_may_share_a_table(name: str, seed: int, share: float, kinds: int) -> None:
+    z, y = batch(seed, rows=12, hidden=share)
+    y = y[torch.arange(12) % kinds]  # as many distinct rows
+    own = torch.tensor([0, -1, 2])  # the second one is no comparison of itself
+    for more in ((), (z, y, torch.arange(12)), (z[:5], y[:5], torch.cat([own, torch.full((9,), -1)]))):
+        for options in ({}, {} if name in ("lproto", "lmsc", "l-wo-reg", "lreg") else {"chunk_size": 5}):
+            loss = make(name, **options)
+            assert_close(with_tables(0, loss, z, y, *more), with_tables(9, loss, z, y, *more))
+
+
+def test_tables_are_of_label_sets_where_these_are_few() -> None:
+    z, y = batch(rows=300)
+    few = y[torch.arange(300) % 20]
+    many = (torch.rand(300, 30, generator=torch.Generator().manual_seed(0)) < 0.5).long() - 1
+    for labels, rows, expected in (
+        (few, 300, pair_loss.Tables),
+        (many, 300, pair_loss.RowTables),
+        (few, 100, pair_loss.RowTables),
+    ):
+        comparison = prepare(z[:rows], labels[:rows], None, None, None)
+        assert type(pair_loss.tables_of(make("mulsupcon"), comparison)) is expected

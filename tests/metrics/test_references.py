@@ -17,6 +17,8 @@ from torch import Tensor
 import marcir
 from marcir.catalog import create_reader
 from marcir.data.split import draw_split
+from marcir.metrics.relevance import GroundTruth
+from marcir.metrics.variants import Variants
 from paper import metric_loops as loops
 
 COLUMNS = loops.COLUMNS
@@ -193,3 +195,43 @@ def test_chance_lies_under_the_oracle_and_leaves_out_the_same_queries(images: in
     for column in COLUMNS:
         assert chance[column] < oracle[column]
         assert chance.left_out[column] == oracle.left_out[column]
+
+
+# ---- Labels that cannot tell rankings apart ------------------------------------------------------
+
+
+def overlaps_of(y: list[list[int]], u: list[list[int]] | None) -> list[set[float]]:
+    """The different overlaps that each query ranks, with plain loops."""
+    found = []
+    for i, query in enumerate(y):
+        overlaps = set()
+        for a, image in enumerate(y if u is None else u):
+            if u is None and a == i:
+                continue
+            pairs = list(zip(query, image, strict=True))
+            shared = sum(pair == (1, 1) for pair in pairs)
+            union = sum(1 in pair and -1 not in pair for pair in pairs)
+            if shared or not any(1 in pair and -1 in pair for pair in pairs):
+                overlaps.add(shared / max(union, 1))
+        found.append(overlaps)
+    return found
+
+
+@given(st.integers(0, 10**6), st.booleans(), st.sampled_from([(0, 1), (-1, 1), (-1, 0, 1)]))
+@settings(max_examples=100, deadline=None)
+def test_rankings_differ_where_a_query_ranks_different_overlaps(
+    seed: int, own_gallery: bool, states: tuple[int, ...]
+) -> None:
+    rng = np.random.default_rng(seed)
+    y = rng.choice(states, size=(rng.integers(2, 6), rng.integers(1, 4)))
+    u = None if own_gallery else rng.choice(states, size=(rng.integers(1, 4), y.shape[1]))
+    expected = any(len(each) > 1 for each in overlaps_of(y.tolist(), None if u is None else u.tolist()))
+    truth = GroundTruth.from_labels(y, u, Variants())
+    assert truth.rankings_differ is expected
+
+
+def test_rankings_that_do_not_differ_score_the_same_by_chance_and_by_the_labels() -> None:
+    y = torch.where(labels(40) > 0, 1, -1)
+    assert not GroundTruth.from_labels(y, None, Variants()).rankings_differ
+    chance, oracle = marcir.chance_scores(y), marcir.oracle_scores(y)
+    assert chance["nDCG@100"] == oracle["nDCG@100"] == 1

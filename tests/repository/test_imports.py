@@ -64,7 +64,9 @@ def test_a_name_that_is_not_public_is_an_attribute_error() -> None:
         marcir.no_such_name  # noqa: B018
 
 
-@pytest.mark.parametrize(("package", "own"), [("marcir", {"__version__"}), ("marcir.data", set())])
+@pytest.mark.parametrize(
+    ("package", "own"), [("marcir", {"__version__"}), ("marcir.data", set()), ("marcir.geo", set())]
+)
 def test_type_checkers_see_the_names_that_are_resolved_on_use(package: str, own: set[str]) -> None:
     module = import_module(package)
     tree = ast.parse((ROOT / "src" / package.replace(".", "/") / "__init__.py").read_text("utf-8"))

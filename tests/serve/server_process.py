@@ -117,7 +117,7 @@ class Server:
 
 @contextmanager
 def serving(
-    store: Path,
+    store: Path | str,
     images: Path,
     model: Path,
     cache: Path,
@@ -154,7 +154,7 @@ def serving(
         assert process.stdout is not None
         line = process.stdout.readline()
         assert line.startswith("http://"), line + log.read_text()
-        yield Server(line.split()[0], store, images, model, log, token, process)
+        yield Server(line.split()[0], Path(store), images, model, log, token, process)
     finally:
         if process.poll() is None:
             process.terminate()

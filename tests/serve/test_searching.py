@@ -78,7 +78,7 @@ def test_an_id_finds_the_others(server: Server, archive: SearchableArchive) -> N
     assert ids(answer) == [hit.id for hit in expected.hits]
     assert [hit["similarity"] for hit in answer["hits"]] == [hit.similarity for hit in expected.hits]
     labels = list(expected.query_labels)
-    assert answer["query"] == {"kind": "id", "labels": labels}
+    assert answer["query"] == {"kind": "id", "labels": labels, "unknown": []}
     assert (answer["offset"], answer["limit"], answer["total"], answer["more"]) == (0, 10, 52, True)
     assert answer["label_shares"] == expected.label_shares
     for hit in answer["hits"]:
@@ -107,7 +107,7 @@ def test_an_upload_finds_itself_and_its_vector_finds_the_same(server: Server) ->
     assert direct == by_vector
     assert direct["hits"][0]["id"] == FIRST
     assert direct["hits"][0]["similarity"] == pytest.approx(1, abs=1e-5)
-    assert direct["query"] == {"kind": "vector", "labels": []}
+    assert direct["query"] == {"kind": "vector", "labels": [], "unknown": []}
     assert (direct["total"], direct["hits"][0]["agreement"]) == (53, None)
 
 
@@ -125,13 +125,13 @@ def test_examples_may_be_ids_and_vectors(server: Server, archive: SearchableArch
     assert not {*like, *unlike} & set(ids(answer))
     assert answer["total"] == 50
     carried = [label for image in like for label in archive.store.look_up(image).labels]
-    assert answer["query"] == {"kind": "examples", "labels": list(dict.fromkeys(carried))}
+    assert answer["query"] == {"kind": "examples", "labels": list(dict.fromkeys(carried)), "unknown": []}
 
 
 def test_labels_alone_find_images(server: Server, archive: SearchableArchive) -> None:
     answer = server.get("/api/search", label=["tree", "grass"], limit=5)
     assert ids(answer) == [hit.id for hit in archive.by_labels(["tree", "grass"], 5).hits]
-    assert answer["query"] == {"kind": "labels", "labels": ["tree", "grass"]}
+    assert answer["query"] == {"kind": "labels", "labels": ["tree", "grass"], "unknown": []}
     assert answer["total"] == 53
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from marcir.cli.parser import PLAN, Parser
+from marcir.cli.parser import PLAN, Parser, runs_place
 
 
 def run(parser: Parser, arguments: Sequence[str]) -> int:
@@ -18,8 +18,9 @@ def run(parser: Parser, arguments: Sequence[str]) -> int:
         print("\n".join(f"{name:18}{study.question}" for name, study in STUDIES.items()))
         return 0
     options = parser.parse(arguments)
-    from marcir.experiments.benchmark import ablate
+    with runs_place(parser, options) as elsewhere:
+        from marcir.experiments.benchmark import ablate
 
-    done = ablate(options.config, options.study, options.results, options.jobs)
+        done = ablate(options.config, options.study, options.results, options.jobs, elsewhere)
     print(done)
     return 1 if done.failed else 0

@@ -1,23 +1,32 @@
-"""`marcir data`: inspect, split, show and scenes."""
+"""`marcir data`: inspect, split, show, scenes and windows."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from marcir.cli.parser import ARCHIVE, Parser, choose, print_skipped
+from marcir.cli.parser import ARCHIVE, CUTTING, Parser, choose, print_skipped
 
 COMMANDS = {
     "inspect": "count labels, label sets and broken images",
     "split": "draw training, validation and test parts",
     "show": "draw images beside their augmented versions",
     "scenes": "generate an archive of aerial-like scenes",
+    "windows": "cut georeferenced scenes into windows, with labels from a map",
 }
 
 
-def run(parser: Parser, arguments: Sequence[str]) -> None:
+def run(parser: Parser, arguments: Sequence[str]) -> int | None:
     """Run the command of the group that the first argument names."""
     chosen = choose(parser, COMMANDS, arguments)
-    if chosen is not None:
-        name, parser = chosen
-        {"inspect": _inspect, "split": _split, "show": _show, "scenes": _scenes}[name](parser, arguments[1:])
+    if chosen is None:
+        return None
+    name, parser = chosen
+    commands: dict[str, Callable[[Parser, Sequence[str]], int | None]] = {
+        "inspect": _inspect,
+        "split": _split,
+        "show": _show,
+        "scenes": _scenes,
+        "windows": _windows,
+    }
+    return commands[name](parser, arguments[1:])
 
 
 def _inspect(parser: Parser, arguments: Sequence[str]) -> None:
@@ -36,7 +45,9 @@ def _split(parser: Parser, arguments: Sequence[str]) -> None:
     parser.add_shared(*ARCHIVE)
     parser.add_argument("--out", required=True, metavar="JSON", help="where the split goes")
     parser.add_shared("--seed", help="fixes the draw (default 0)")
-    parser.add_argument("--method", default="random", help="random (default) or stratified")
+    parser.add_argument(
+        "--method", help="random, stratified or blocks (default: blocks for windows, else random)"
+    )
     parser.add_shared("--on-broken")
     options = parser.parse(arguments)
     from marcir.experiments.inspect import split
@@ -73,3 +84,48 @@ def _scenes(parser: Parser, arguments: Sequence[str]) -> None:
 
     write_scenes(**vars(options))
     print(f"{options.out}: {options.images} scenes of {options.size} x {options.size} pixels, labels.csv")
+
+
+def _windows(parser: Parser, arguments: Sequence[str]) -> int:
+    parser.add_shared("--scenes")
+    parser.add_argument(
+        "--map",
+        required=True,
+        metavar="FILE",
+        help="classes: a GeoTIFF of numbers, or polygons (.geojson, .parquet)",
+    )
+    parser.add_argument("--legend", metavar="CSV", help="value,name of the classes (default: the values)")
+    parser.add_argument("--field", metavar="NAME", help="the field of the polygons that has their class")
+    parser.add_argument("--out", required=True, metavar="DIR", help="a new or empty folder")
+    parser.add_argument(
+        "--min-share",
+        type=float,
+        default=0.01,
+        metavar="SHARE",
+        help="smallest share of a window that makes a class one of its labels (default 0.01)",
+    )
+    parser.add_argument(
+        "--unmapped",
+        default="unknown",
+        choices=["unknown", "absent"],
+        help="what classes are where the map has no data (default unknown)",
+    )
+    parser.add_argument(
+        "--split-blocks",
+        type=float,
+        default=5000,
+        metavar="METRES",
+        help="side of the blocks of space that training, validation and test get as a whole (default 5000); "
+        "0: no blocks, and a random split is allowed",
+    )
+    parser.add_shared(*CUTTING)
+    options = vars(parser.parse(arguments))
+    from marcir.geo.labelling import label_windows
+    from marcir.geo.scene import parse_bands
+
+    if options["bands"] is not None:
+        options["bands"] = parse_bands(options["bands"])
+    made = label_windows(**options)
+    print_skipped(made.broken)
+    print(made)
+    return 1 if made.broken else 0

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from marcir.cli.parser import Parser, print_skipped
+from marcir.cli.parser import Parser, embedding_place, print_skipped
 
 
 def run(parser: Parser, arguments: Sequence[str]) -> None:
@@ -12,10 +12,12 @@ def run(parser: Parser, arguments: Sequence[str]) -> None:
     )
     parser.add_shared("--images")
     parser.add_argument("--out", required=True, metavar="NPZ", help="where ids and vectors go")
-    parser.add_shared("--on-broken", "--device", "--batch-size")
+    parser.add_shared("--on-broken", "--device", "--batch-size", "--cluster", "--cpus-per-actor")
     options = parser.parse(arguments)
-    from marcir.model.embed import embed_folder
+    with embedding_place(parser, options) as cluster:
+        from marcir.model.embed import embed_folder
 
-    made, broken = embed_folder(**vars(options))
+        embed = (lambda *files: cluster().vectors(*files)) if cluster else None
+        made, broken = embed_folder(**vars(options), embed=embed)
     print_skipped(broken)
     print(f"{options.out}: {len(made.ids):,} vectors of {made.vectors.shape[1]} numbers")

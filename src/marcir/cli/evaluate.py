@@ -70,7 +70,7 @@ def _add_inputs(parser: Parser) -> None:
     parser.add_argument(
         "--allow-incomplete",
         action="store_true",
-        help="score also where unknown labels leave out more than half of the pairs of query and image",
+        help="score also where unknown labels leave out most pairs, or leave no ranking better than another",
     )
     parser.add_argument("--gallery-embeddings", metavar="NPZ", help="a gallery other than the queries")
     parser.add_argument("--gallery-labels", metavar="CSV", help="its label table")

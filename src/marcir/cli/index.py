@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from marcir.cli.parser import Parser
+from marcir.cli.parser import Parser, embedding_place
 
 
 def run(parser: Parser, arguments: Sequence[str]) -> int:
@@ -26,14 +26,27 @@ def run(parser: Parser, arguments: Sequence[str]) -> int:
     parser.add_argument(
         "--check-recall", action="store_true", help="build an approximate index and measure its recall"
     )
-    parser.add_shared("--device", "--batch-size")
+    parser.add_argument(
+        "--shard",
+        metavar="I/N",
+        help="index only part I of N, from 0/N to N-1/N: one process for each part fills the store "
+        "(I counts from 0, as SLURM_ARRAY_TASK_ID and JOB_COMPLETION_INDEX do)",
+    )
+    parser.add_shared("--device", "--batch-size", "--cluster", "--cpus-per-actor")
     options = parser.parse(arguments)
     if options.unlisted and not options.labels:
         parser.error("--unlisted goes with --labels")
-    measured = vars(options).pop("check_recall")
-    from marcir.search.index import index
+    measured, shard = vars(options).pop("check_recall"), vars(options).pop("shard")
+    if measured and shard:
+        parser.error("--check-recall goes without --shard")
+    from marcir.search.shard import WHOLE, Shard
 
-    done = index(**vars(options))
+    part = WHOLE if shard is None else Shard.parse(shard)
+    with embedding_place(parser, options) as cluster:
+        from marcir.search.index import index
+
+        embed = (lambda *files: cluster().rows(*files)) if cluster else None
+        done = index(**vars(options), shard=(part.index, part.count), embed=embed)
     print(done)
     if measured:
         from marcir.search.store_info import check_recall

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from marcir.cli.parser import Parser
+from marcir.files import refuse_address
 
 if TYPE_CHECKING:
     from marcir.search.queries import SearchableArchive, SearchResult
@@ -19,6 +20,7 @@ def run(parser: Parser, arguments: Sequence[str]) -> None:
     _add_options(parser)
     options = parser.parse(arguments)
     _check(parser, options)
+    refuse_address("--image", options.image)
     from marcir.search.queries import open_store
     from marcir.search.records import Filter
 

@@ -1,7 +1,6 @@
 """`marcir serve`."""
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from marcir.cli.parser import Parser
 
@@ -9,7 +8,11 @@ from marcir.cli.parser import Parser
 def run(parser: Parser, arguments: Sequence[str]) -> None:
     """Parse the arguments, run the command, and print its result."""
     parser.add_shared("--store")
-    parser.add_shared("--images", required=False, help="the folder that was indexed, to show its files")
+    parser.add_shared(
+        "--images",
+        required=False,
+        help="the folder, or s3://bucket/prefix, that was indexed, to show its files",
+    )
     parser.add_argument(
         "--host", default="127.0.0.1", help="address to listen at (default: this machine only)"
     )
@@ -22,9 +25,10 @@ def run(parser: Parser, arguments: Sequence[str]) -> None:
         from marcir.model.device import choose_device
 
         choose_device(options.device)  # refused now, not when the first image comes
+    from marcir.data.object_storage import image_path
     from marcir.serve.run import serve
     from marcir.serve.settings import Settings, token_from_environment
 
     token = token_from_environment() if options.token is None else options.token
-    images = None if options.images is None else Path(options.images)
+    images = None if options.images is None else image_path(options.images)
     serve(Settings(options.store, images, options.host, options.port, token, options.no_auth, options.device))

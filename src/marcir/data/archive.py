@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -11,11 +12,44 @@ import numpy as np
 from torch import Tensor
 
 from marcir.catalog import create_reader
-from marcir.data.images import read_image
+from marcir.data.images import PixelFormat, read_image, read_pixel_format
 from marcir.data.label_csv import Unlisted
 from marcir.errors import ConfigError, DataError
-from marcir.files import cache_folder
+from marcir.files import cache_folder, refuse_address
 from marcir.labels import LabelVocabulary
+
+
+class PixelSource(ABC):
+    """Reads images that are not files of their own, such as windows of scenes, by id.
+
+    Attributes:
+        files: The files that the pixels come from; cached images are checked again when one changes.
+        key: Changes with everything else that the pixels depend on, such as the bands.
+    """
+
+    files: tuple[Path, ...]
+    key: str
+
+    @abstractmethod
+    def read(self, image: str) -> np.ndarray:
+        """The pixels of an image; errors are those of `read_image`. (H, W, C)"""
+
+    @abstractmethod
+    def pixel_format(self, image: str) -> PixelFormat:
+        """The pixel format of an image, without reading it."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where an image is, for splits by blocks of space.
+
+    Attributes:
+        block: The block; all its images are in one part of a split.
+        shared: Other blocks that have images of some of the same ground.
+    """
+
+    block: str
+    shared: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,11 +60,14 @@ class Archive:
         name: The dataset's name.
         root: The archive's folder.
         ids: One id per image: its file name in a published dataset, its path in your own.
-        paths: The image files.
+        paths: The image files. Images that are not files of their own have the file that they lie in.
         labels: Multi-hot labels, bool; where some are unknown, int8: 1 present, 0 absent, -1 unknown. (N, L)
         vocabulary: The names of the labels.
         split_sizes: Published sizes of the training, validation and test parts of a complete archive.
         unlisted: What labels are that the label table does not list; `labels` already follow it.
+        lists_labels: Whether the label table lists names, so that it may leave some out.
+        pixels: Reads images that are not files of their own.
+        places: Where each image is; empty for an archive that is not split by blocks of space.
     """
 
     name: str
@@ -41,13 +78,29 @@ class Archive:
     vocabulary: LabelVocabulary
     split_sizes: tuple[int, int, int] | None = None
     unlisted: Unlisted = "absent"
+    lists_labels: bool = False
+    pixels: PixelSource | None = None
+    places: tuple[Place, ...] = ()
 
     def __len__(self) -> int:
         return len(self.ids)
 
     def read(self, position: int) -> np.ndarray:
         """The image at a position. (H, W, C)"""
+        if self.pixels is not None:
+            return self.pixels.read(self.ids[position])
         return read_image(self.paths[position])
+
+    def pixel_format(self, position: int) -> PixelFormat:
+        """The pixel format of the image at a position, without reading it."""
+        if self.pixels is not None:
+            return self.pixels.pixel_format(self.ids[position])
+        return read_pixel_format(self.paths[position])
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """The files that the images come from."""
+        return self.paths if self.pixels is None else self.pixels.files
 
     def without(self, ids: Collection[str]) -> "Archive":
         """The archive without some of its images.
@@ -67,6 +120,7 @@ class Archive:
             paths=tuple(self.paths[position] for position in remaining),
             labels=self.labels[remaining],
             split_sizes=None,
+            places=tuple(self.places[position] for position in remaining) if self.places else (),
         )
 
     @property
@@ -117,6 +171,7 @@ def open_archive(
         if dataset != "scenes":
             raise ConfigError(f"dataset '{dataset}' needs --root, the folder with: {reader.LAYOUT}.")
         root = cache_folder() / "scenes"
+    refuse_address("--root", root)
     root = Path(root)
     if dataset != "scenes" and not root.is_dir():
         raise DataError(f"{dataset}: root={root} is not a folder. Expected there: {reader.LAYOUT}.")

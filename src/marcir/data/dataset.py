@@ -14,7 +14,6 @@ from torch.utils.data import Dataset
 from marcir.checks import check_bool, check_int
 from marcir.data.archive import Archive
 from marcir.data.image_cache import checksum_of_files, load_packed, open_pack
-from marcir.data.images import read_image
 from marcir.data.prefetch import read_batches
 from marcir.data.resize import to_square
 from marcir.data.validation import OnBroken, check_on_broken, leave_out_broken, require_format, without_broken
@@ -122,7 +121,7 @@ class ImageFiles(ArchiveDataset):
     def image(self, position: int) -> np.ndarray:
         """Read and resize one image. (S, S, C)"""
         path = self.archive.paths[position]
-        return to_square(self.pixel_format.fit(read_image(path), path), self.size)
+        return to_square(self.pixel_format.fit(self.archive.read(position), path), self.size)
 
 
 class PackedImages(ArchiveDataset):

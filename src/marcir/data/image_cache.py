@@ -12,7 +12,7 @@ import errno
 import hashlib
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -54,7 +54,7 @@ class Pack:
 def open_pack(archive: Archive, size: int) -> tuple[Path, Pack, np.ndarray]:
     """Open a packed archive, building it if needed: its file, metadata and images. (N, S, S, C)"""
     metadata = cache_outside(archive.root) / "packed" / f"{archive.name}-{size}-{_key(archive, size)}.json"
-    status = fingerprint(archive.paths)
+    status = fingerprint(archive.files)
     cached = _try_open(metadata)
     if cached is None or cached[0].status != status:
         with _locked(metadata):
@@ -100,9 +100,8 @@ def _build(metadata: Path, archive: Archive, size: int, status: str) -> Pack:
         def pack(position: int) -> bytes:
             path, digest = archive.paths[position], b""
             try:
-                content = read_content(path)
-                digest = hashlib.sha256(content).digest()
-                images[position] = to_square(pixel_format.fit(decode_image(content, path), path), size)
+                digest, decode = _hashed(archive, position)
+                images[position] = to_square(pixel_format.fit(decode(), path), size)
             except BrokenImageError as error:
                 broken[archive.ids[position]] = str(error)
             return digest
@@ -129,11 +128,21 @@ def checksum_of_files(archive: Archive) -> str:
 
     def digest(position: int) -> bytes:
         try:
-            return hashlib.sha256(read_content(archive.paths[position])).digest()
+            return _hashed(archive, position)[0]
         except BrokenImageError:
             return b""
 
     return _joined(map_images(archive, digest, "comparing images"))
+
+
+def _hashed(archive: Archive, position: int) -> tuple[bytes, Callable[[], np.ndarray]]:
+    """Hash of an image's file, or of its pixels where it is no file of its own, and its pixels."""
+    if archive.pixels is not None:
+        pixels = np.ascontiguousarray(archive.read(position))
+        return hashlib.sha256(pixels.data).digest(), lambda: pixels
+    path = archive.paths[position]
+    content = read_content(path)
+    return hashlib.sha256(content).digest(), lambda: decode_image(content, path)
 
 
 def _joined(digests: list[bytes]) -> str:
@@ -142,7 +151,8 @@ def _joined(digests: list[bytes]) -> str:
 
 def _key(archive: Archive, size: int) -> str:
     """A hash of the ids and paths of the images, not of their content."""
-    digest = hashlib.sha256(f"{_VERSION} {size}".encode())
+    source = "" if archive.pixels is None else f" {archive.pixels.key}"
+    digest = hashlib.sha256(f"{_VERSION} {size}{source}".encode())
     for image, path in zip(archive.ids, archive.paths, strict=True):
         name = image.encode("utf-8", "surrogatepass")
         digest.update(name + b"\0" + os.fsencode(os.path.abspath(path)) + b"\0")  # noqa: PTH100  no disk access

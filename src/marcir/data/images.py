@@ -4,16 +4,17 @@ import io
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import BinaryIO
 
 import numpy as np
 
 from marcir.data.decode.limits import MAX_BYTES, wrap_decode_errors
 from marcir.data.decode.pillow import decode_with_pillow, pillow_format
+from marcir.data.object_storage import ImagePath, S3Path, image_path
 from marcir.errors import BrokenImageError
 
 SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp", ".tif", ".tiff"})
+_HEADER = 64 * 1024  # bytes that are requested at a time to read the header of an object
 _TIFF_STARTS = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
 _DTYPES = (np.uint8, np.uint16, np.int16, np.float32)
 
@@ -25,7 +26,7 @@ class PixelFormat:
     bands: int
     dtype: np.dtype
 
-    def fit(self, image: np.ndarray, path: str | Path) -> np.ndarray:
+    def fit(self, image: np.ndarray, path: str | ImagePath) -> np.ndarray:
         """Convert an image to this format: only a single band is repeated, all else is an error.
 
         >>> PixelFormat(3, np.dtype("u1")).fit(np.zeros((2, 2, 1), "u1"), "a.png").shape
@@ -59,12 +60,12 @@ def most_common_format(formats: Iterable[PixelFormat]) -> PixelFormat | None:
     return PixelFormat(bands, np.dtype(commonest))
 
 
-def read_image(path: str | Path) -> np.ndarray:
+def read_image(path: str | ImagePath) -> np.ndarray:
     """Read an image with all its bands. (H, W, C), uint8, uint16, int16 or float32
 
     The content of a file determines its type, not its name. Grey images have one band, palettes become RGB,
     transparency is dropped; all other bands, 16 bits and floats are kept. Invalid pixels (NaN, infinite,
-    GDAL's nodata of float images) become 0.
+    GDAL's nodata of float images) become 0. An address `s3://bucket/key` is read from object storage.
 
     Raises:
         BrokenImageError: Names the file and what is wrong with it.
@@ -72,30 +73,47 @@ def read_image(path: str | Path) -> np.ndarray:
     return decode_image(read_content(path), path)
 
 
-def read_pixel_format(path: str | Path) -> PixelFormat:
+def read_pixel_format(path: str | ImagePath) -> PixelFormat:
     """Read the pixel format of an image from its header; errors are those of `read_image`."""
-    with wrap_decode_errors(path), Path(path).open("rb") as file:
+    with wrap_decode_errors(path), _open(image_path(path)) as file:
         if _is_tiff(file):
             from marcir.data.decode.tiff import tiff_format
 
             bands, dtype = tiff_format(file)
         else:
             bands, dtype = pillow_format(file)
-        return PixelFormat(bands, _decoded_dtype(dtype))
+        return PixelFormat(bands, decoded_dtype(dtype))
 
 
-def read_content(path: str | Path) -> bytes:
-    """Read the bytes of an image file; refuse an empty and a too large one."""
+def read_content(path: str | ImagePath) -> bytes:
+    """Read the bytes of an image file; refuse an empty and a too large one.
+
+    Raises:
+        BrokenImageError: Names the file and what is wrong with it.
+        DataError: Where it is on object storage, which cannot be reached or refuses this process.
+    """
     with wrap_decode_errors(path):
-        size = Path(path).stat().st_size
-        if not size:
-            raise BrokenImageError("the file is empty.")
-        if size > MAX_BYTES:
-            raise BrokenImageError(f"the file has more than {MAX_BYTES >> 20:,} MiB. Cut it into tiles.")
-        return Path(path).read_bytes()
+        source = image_path(path)
+        if isinstance(source, S3Path):
+            return source.read_bytes(_check_bytes)
+        _check_bytes(source.stat().st_size)
+        return source.read_bytes()
 
 
-def decode_image(content: bytes, path: str | Path) -> np.ndarray:
+def _check_bytes(size: int) -> None:
+    if not size:
+        raise BrokenImageError("the file is empty.")
+    if size > MAX_BYTES:
+        raise BrokenImageError(f"the file has more than {MAX_BYTES >> 20:,} MiB. Cut it into tiles.")
+
+
+def _open(path: ImagePath) -> BinaryIO:
+    if isinstance(path, S3Path):
+        return io.BufferedReader(path.open(), _HEADER)
+    return path.open("rb")
+
+
+def decode_image(content: bytes, path: str | ImagePath) -> np.ndarray:
     """Decode an image as `read_image` does; the path is for errors. (H, W, C)"""
     with wrap_decode_errors(path):
         file = io.BytesIO(content)
@@ -107,7 +125,7 @@ def decode_image(content: bytes, path: str | Path) -> np.ndarray:
             pixels = decode_with_pillow(file)
         if pixels.ndim != 3 or not pixels.size:
             raise BrokenImageError(f"the image is empty, its shape is {pixels.shape}.")
-        return _convert(pixels)
+        return convert_pixels(pixels)
 
 
 def _is_tiff(file: BinaryIO) -> bool:
@@ -115,7 +133,7 @@ def _is_tiff(file: BinaryIO) -> bool:
     return file.read(4) in _TIFF_STARTS
 
 
-def _decoded_dtype(dtype: np.dtype) -> np.dtype:
+def decoded_dtype(dtype: np.dtype) -> np.dtype:
     """The dtype after decoding: uint8, uint16, int16, float32 unchanged, bits uint8, all else float32."""
     if dtype in _DTYPES:
         return dtype.newbyteorder("=")
@@ -124,9 +142,9 @@ def _decoded_dtype(dtype: np.dtype) -> np.dtype:
     return np.dtype(np.uint8 if dtype.kind == "b" else np.float32)
 
 
-def _convert(pixels: np.ndarray) -> np.ndarray:
+def convert_pixels(pixels: np.ndarray) -> np.ndarray:
     """Convert pixels to their decoded dtype: bits to 0 and 255, invalid values to 0."""
-    dtype = _decoded_dtype(pixels.dtype)
+    dtype = decoded_dtype(pixels.dtype)
     converted: np.ndarray = pixels.astype(dtype, copy=False)
     if pixels.dtype.kind == "b":
         return converted * np.uint8(255)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple, get_args
 
 from marcir.checks import check_choice
+from marcir.data.object_storage import ImagePath
 from marcir.errors import DataError, did_you_mean
 
 Unlisted = Literal["absent", "unknown"]
@@ -48,20 +49,24 @@ class LabelTable(NamedTuple):
         names: The label names: those of the header for a matrix, sorted for a list.
         unlisted: What a label is where a list does not name it. The rows' `unknown` already follow it; it
             matters for images without a row, and for labels that only another table has.
+        is_list: Whether the table lists label names, instead of having a column for each label.
     """
 
     rows: list[LabelRow]
     names: tuple[str, ...]
     unlisted: Unlisted
+    is_list: bool
 
 
-def path_below(root: Path, path: str) -> str:
+def path_below(root: ImagePath, path: str) -> str:
     """Normalise a path of a table, relative to the image folder.
 
     >>> path_below(Path("/data"), "./a//1.png"), path_below(Path("/data"), "/data/a/1.png")
     ('a/1.png', 'a/1.png')
     """
-    return posixpath.normpath(path).removeprefix(f"{root.absolute().as_posix()}/")
+    above = f"{root.absolute()}/"
+    # First also as it is: to normalise an address would change its `s3://`.
+    return posixpath.normpath(path.removeprefix(above)).removeprefix(above)
 
 
 def read_label_table(
@@ -88,7 +93,7 @@ def read_label_table(
         DataError: Names the file and the line.
     """
     path = Path(path)
-    lines = _read_lines(path, delimiter)
+    lines = read_lines(path, delimiter)
     unlisted = _unlisted(path, lines, unlisted)
     (first, header), *body = lines
     header = [cell.strip() for cell in header]
@@ -107,7 +112,7 @@ def read_label_table(
             raise DataError(f"{where}: '{cells[0].strip()}' must be the first line of the table. Move it.")
         if len(cells) != len(header):
             raise DataError(_column_count_error(where, header, cells, delimiter))
-        states = _list_cell(where, cells[1], spellings) if is_list else _matrix_cells(where, names, cells)
+        states = parse_states(where, cells[1], spellings) if is_list else _matrix_cells(where, names, cells)
         read.append((cells[0].strip(), states, line))
     if is_list:
         names = sorted({label for _, states, _ in read for label in states} | set((spellings or {}).values()))
@@ -115,7 +120,7 @@ def read_label_table(
         unlisted = "absent"
     rows = _rows(read, names, unlisted)
     _check_images(path, rows)
-    return LabelTable(rows, tuple(names), unlisted)
+    return LabelTable(rows, tuple(names), unlisted, is_list)
 
 
 def _rows(
@@ -161,10 +166,16 @@ def _unlisted(path: Path, lines: list[Line], option: Unlisted | None) -> Unliste
     del lines[0]
     if not lines:
         raise DataError(f"{path}: there is no header after line {number}. Add one: path,labels")
+    following, cells = lines[0]
+    if _UNLISTED.match(cells[0].strip()):
+        raise DataError(
+            f"{path} line {following}: '{cells[0].strip()}': `unlisted` is given twice, first in line "
+            f"{number}. Keep one."
+        )
     return said
 
 
-def _read_lines(path: Path, delimiter: str) -> list[Line]:
+def read_lines(path: Path, delimiter: str = ",") -> list[Line]:
     """The cells of every line that is not blank, with its line number."""
     reader = csv.reader(io.StringIO(_read_text(path), newline=""), delimiter=delimiter)
     lines: list[Line] = []
@@ -272,7 +283,7 @@ def _canonical(where: str, name: str, spellings: Mapping[str, str] | None) -> st
     return label
 
 
-def _list_cell(where: str, cell: str, spellings: Mapping[str, str] | None) -> dict[str, State]:
+def parse_states(where: str, cell: str, spellings: Mapping[str, str] | None) -> dict[str, State]:
     """The states of the labels that a cell of a list names."""
     states: dict[str, State] = {}
     written: dict[str, str] = {}
@@ -285,9 +296,12 @@ def _list_cell(where: str, cell: str, spellings: Mapping[str, str] | None) -> di
                 "for an absent one. Where all that is not listed is unknown, begin the table with "
                 "'# unlisted: unknown'."
             )
-        if sign and name[0] in _SIGNS:
-            bare = name.lstrip("".join(_SIGNS)).strip() or "name"
+        if sign and (name[0] in _SIGNS or name[-1] in _SIGNS):
+            bare = name.strip("".join(_SIGNS) + " ") or "name"
             raise DataError(f"{where}: '{entry}' has two signs. Write ?{bare} (unknown) or !{bare} (absent).")
+        if name[-1] in _SIGNS:
+            bare = name.strip("".join(_SIGNS) + " ")
+            raise DataError(f"{where}: '{entry}' has its sign after the name. Write {name[-1]}{bare}.")
         label = _canonical(where, name, spellings)
         state: State = _SIGNS.get(sign, "present")
         if states.setdefault(label, state) != state:

@@ -13,7 +13,11 @@ Result = TypeVar("Result")
 
 
 def read_batches(
-    items: Iterable[Item], work: Callable[[Item], Result], size: int, ahead: int = 2
+    items: Iterable[Item],
+    work: Callable[[Item], Result],
+    size: int,
+    ahead: int = 2,
+    threads: int | None = None,
 ) -> Iterator[list[Result]]:
     """Apply a function to every item in threads; yield the results in order, in batches.
 
@@ -25,11 +29,12 @@ def read_batches(
         work: Reads one item.
         size: Items per batch.
         ahead: Batches to read in advance.
+        threads: Number of threads; None for one per processor.
 
     >>> list(read_batches([1, 2, 3], lambda n: n * n, size=2))
     [[1, 4], [9]]
     """
-    pool = ThreadPoolExecutor(processors(), "read")
+    pool = ThreadPoolExecutor(threads or processors(), "read")
     try:
         reading = deque[list[Future[Result]]]()
         for batch in in_batches(items, size):

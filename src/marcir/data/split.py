@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Sequence
 from functools import cached_property
 from itertools import pairwise
@@ -16,7 +17,7 @@ from marcir.data.archive import Archive
 from marcir.errors import ConfigError, DataError, did_you_mean
 from marcir.schema import Field, load, record, save
 
-Method = Literal["random", "stratified"]
+Method = Literal["random", "stratified", "blocks"]
 PARTS = ("train", "validation", "test")
 # Default shares of the parts.
 SHARES = (0.7, 0.1, 0.2)
@@ -28,7 +29,7 @@ class Split:
 
     Attributes:
         dataset: The dataset's name.
-        method: `random` or `stratified`.
+        method: `random`, `stratified` or `blocks`.
         seed: Seed of the draw.
         label_checksum: Checksum of the label table that was split.
         train: Ids of the training images.
@@ -79,14 +80,14 @@ class Split:
         save(path, self, indent=1)
 
     @classmethod
-    def load(cls, path: str | Path, archive: Archive) -> "Split":
+    def load(cls, path: str | Path, archive: Archive, other_labels: bool = False) -> "Split":
         """Read a split and `check` that it belongs to this archive."""
         split = load(cls, path, "a split", "Make it with: marcir data split")
-        split.check(archive, path)
+        split.check(archive, path, other_labels)
         return split
 
-    def check(self, archive: Archive, where: str | Path) -> None:
-        """Refuse another dataset, overlapping parts, unknown images and a changed label table."""
+    def check(self, archive: Archive, where: str | Path, other_labels: bool = False) -> None:
+        """Refuse another dataset, overlapping parts, unknown images and, unless accepted, other labels."""
         if self.dataset != archive.name:
             raise DataError(
                 f"{where}: a split of the dataset '{self.dataset}', but {archive.root} was read as "
@@ -102,11 +103,30 @@ class Split:
                 if image not in archive.position_of:
                     raise DataError(_unknown_image(where, part, image, archive))
                 seen[image] = part
-        if self.label_checksum != archive.label_checksum:
+        self._check_blocks(archive, where)
+        if not other_labels and self.label_checksum != archive.label_checksum:
             raise DataError(
                 f"{where}: the label table of {archive.root} is not the one that was split: its checksum is "
                 f"{archive.label_checksum[:12]}, not {self.label_checksum[:12]}. Restore it, or split again."
             )
+
+    def _check_blocks(self, archive: Archive, where: str | Path) -> None:
+        """Refuse parts that share a block of space."""
+        if not archive.places:
+            return
+        part_of = {
+            archive.places[position].block: part
+            for part in PARTS
+            for position in self.positions(archive, part)
+        }
+        for part in PARTS:
+            for position in self.positions(archive, part):
+                place = archive.places[position]
+                if part_of[place.block] != part:
+                    raise DataError(
+                        f"{where}: the block {place.block} is in {part} and in {part_of[place.block]}. Split "
+                        "again with the method blocks."
+                    )
 
 
 def _unknown_image(where: str | Path, part: str, image: str, archive: Archive) -> str:
@@ -118,17 +138,23 @@ def _unknown_image(where: str | Path, part: str, image: str, archive: Archive) -
 
 
 def draw_split(
-    archive: Archive, seed: int, method: Method = "random", sizes: tuple[int, int, int] | None = None
+    archive: Archive, seed: int, method: Method | None = None, sizes: tuple[int, int, int] | None = None
 ) -> Split:
     """Draw the three parts of an archive.
 
     Args:
         archive: The archive to split.
         seed: Seed of the draw, which does not depend on the order of the images; 0 to 2**63 - 1.
-        method: `random`, or `stratified`: every part keeps the labels' frequencies.
-        sizes: Images per part; 70/10/20 by default.
+        method: `random`; `stratified`: every part keeps the labels' frequencies; or `blocks`: every part
+            gets whole blocks of space. By default that of the dataset (`default_method`).
+        sizes: Images per part; 70/10/20 by default. Blocks come close to them.
+
+    Raises:
+        ConfigError: For a method that the archive cannot be split by, or sizes that do not add up.
     """
+    method = method or default_method(archive.name)
     check_choice("method", method, get_args(Method))
+    _check_blocks(archive, method)
     seed = check_seed(seed)
     sizes = sizes or default_sizes(len(archive))
     if min(sizes) < 0 or sum(sizes) != len(archive) or not sizes[0]:
@@ -142,6 +168,8 @@ def draw_split(
     if method == "random":
         bounds = (0, sizes[0], sizes[0] + sizes[1], len(ids))
         parts = [shuffled[a:b] for a, b in pairwise(bounds)]
+    elif method == "blocks":
+        parts = _parts_of_blocks(archive, shuffled, sizes)
     else:
         rows = archive.labels[[archive.position_of[image] for image in shuffled]].numpy()
         part_of = iterative_stratification(rows, sizes)
@@ -150,6 +178,61 @@ def draw_split(
         ]
     train, validation, test = (tuple(sorted(part)) for part in parts)
     return Split(archive.name, method, seed, archive.label_checksum, train, validation, test)
+
+
+def default_method(dataset: str) -> Method:
+    """How a dataset is split unless a method is given: windows of scenes by blocks, all others at random.
+
+    >>> default_method("windows"), default_method("ucm")
+    ('blocks', 'random')
+    """
+    return "blocks" if dataset == "windows" else "random"
+
+
+def _check_blocks(archive: Archive, method: Method) -> None:
+    if method == "blocks" and not archive.places:
+        raise ConfigError(
+            f"split method 'blocks': the images of {archive.root} are not in blocks of space. Use the method "
+            "random or stratified."
+        )
+    if method != "blocks" and archive.places:
+        raise ConfigError(
+            f"split method '{method}': neighbouring windows would be in training and test, and scores too "
+            "good. Use the method blocks. For this method, make the dataset with --split-blocks 0."
+        )
+    blocks = {place.block for place in archive.places}
+    if method == "blocks" and len(blocks) < len(PARTS):
+        raise ConfigError(
+            f"split method 'blocks': {archive.root} has {len(blocks)} block(s) of space, and each of three "
+            "parts needs one. Make the dataset with smaller blocks (--split-blocks), or of more scenes."
+        )
+
+
+def _parts_of_blocks(archive: Archive, images: Sequence[str], sizes: Sequence[int]) -> list[list[str]]:
+    """Ids of the three parts: whole blocks, each for the part that has the smallest share of its size.
+
+    Images that show ground of an image in another part are left out: of training, where the other part is
+    validation or test, and of validation, where it is test.
+
+    Args:
+        archive: The archive.
+        images: Its ids; blocks are taken in the order of their first image.
+        sizes: Images wanted in each part.
+    """
+    place_of = {image: archive.places[archive.position_of[image]] for image in images}
+    counts = Counter(place.block for place in place_of.values())
+    filled, part_of = [0.0] * len(PARTS), dict[str, int]()
+    for block in dict.fromkeys(place.block for place in place_of.values()):
+        # Of several empty parts, the one that wants most.
+        part = min(range(len(PARTS)), key=lambda k: (filled[k], -sizes[k]))
+        part_of[block] = part
+        filled[part] += counts[block] / max(sizes[part], 1)
+    parts: list[list[str]] = [[] for _ in PARTS]
+    for image, place in place_of.items():
+        part = part_of[place.block]
+        if all(part_of.get(other, part) <= part for other in place.shared):
+            parts[part].append(image)
+    return parts
 
 
 def default_sizes(images: int) -> tuple[int, int, int]:

@@ -9,7 +9,8 @@ from torch import Tensor
 
 from marcir.checks import check_choice
 from marcir.data.archive import Archive, image_files
-from marcir.data.images import SUFFIXES, PixelFormat, most_common_format, read_pixel_format
+from marcir.data.images import SUFFIXES, PixelFormat, most_common_format
+from marcir.data.label_csv import Unlisted
 from marcir.data.prefetch import read_batches
 from marcir.errors import BrokenImageError, DataError
 from marcir.progress import track
@@ -31,7 +32,7 @@ def archive_format(archive: Archive) -> PixelFormat | None:
 
     def read_header(position: int) -> PixelFormat | None:
         try:
-            return read_pixel_format(archive.paths[position])
+            return archive.pixel_format(position)
         except BrokenImageError:
             return None
 
@@ -125,7 +126,7 @@ def suspicious_label_names(names: Sequence[str]) -> list[str]:
     ]
 
 
-def silence_warning(labels: Tensor) -> str | None:
+def silence_warning(labels: Tensor, unlisted: Unlisted = "absent") -> str | None:
     """A warning where so many images have no label that labels which are not listed may be unknown.
 
     In a complete table images without any label are rare; where people list only what they saw, they are not
@@ -133,6 +134,7 @@ def silence_warning(labels: Tensor) -> str | None:
 
     Args:
         labels: Labels of all images. (N, L)
+        unlisted: What they are where the table does not list them.
 
     >>> import torch
     >>> silence_warning(torch.tensor([[1, 0], [0, 1], [0, 0]]))[:34]
@@ -141,7 +143,7 @@ def silence_warning(labels: Tensor) -> str | None:
     True
     """
     share = float((labels <= 0).all(1).float().mean())
-    if bool((labels < 0).any()) or share < _MANY_WITHOUT_LABEL:
+    if unlisted == "unknown" or bool((labels < 0).any()) or share < _MANY_WITHOUT_LABEL:
         return None
     return (
         f"{100 * share:.0f} % of the images have no label. If the table lists only what was seen, use "
@@ -159,6 +161,6 @@ def _is_joined(name: str, known: set[str]) -> bool:
 
 def unlisted_images(archive: Archive, folder: str = ".") -> int:
     """Count the image files below a folder, relative to the root, that the label table does not list."""
-    listed = {path.resolve() for path in archive.paths}
+    listed = {path.resolve() for path in archive.files}
     files = {path.resolve() for path in image_files(archive.root / folder, SUFFIXES)}
     return len(files - listed)

@@ -7,6 +7,8 @@ known. An overlap counts what both images know (Reading R24).
 import torch
 from torch import Tensor
 
+from marcir.labels.sets import present_and_known
+
 
 def shared_labels(y: Tensor, y_other: Tensor) -> Tensor:
     """Number of labels that two images share, r_ij = |y_i n y_j|.
@@ -18,10 +20,14 @@ def shared_labels(y: Tensor, y_other: Tensor) -> Tensor:
     Returns:
         Whole numbers, in the floating dtype of `y` (float32 for other dtypes). (B, A)
 
+    Raises:
+        LabelError: For anything but matrices of 0, 1 and -1.
+
     >>> shared_labels(torch.tensor([[1, 1, 0]]), torch.tensor([[1, 0, 1], [0, -1, 1]]))
     tensor([[1., 0.]])
     """
-    return intersection_sizes(_present(y), _present(y_other))
+    (present, _), (present_other, _) = present_and_known(y, "y"), present_and_known(y_other, "y_other")
+    return intersection_sizes(present.to(y.dtype), present_other)
 
 
 def jaccard(y: Tensor, y_other: Tensor) -> Tensor:
@@ -36,11 +42,14 @@ def jaccard(y: Tensor, y_other: Tensor) -> Tensor:
     Returns:
         Values in 0..1, exactly 1 for equal sets. (B, A)
 
+    Raises:
+        LabelError: For anything but matrices of 0, 1 and -1.
+
     >>> jaccard(torch.tensor([[1, 1, 0]]), torch.tensor([[1, 1, 0], [0, 1, 1], [-1, 1, 1], [0, 0, 0]]))
     tensor([[1.0000, 0.3333, 0.5000, 0.0000]])
     """
-    union = known_union_sizes(y > 0, y >= 0, y_other > 0, y_other >= 0)
-    return shared_labels(y, y_other) / union.clamp_min(1)
+    shared = shared_labels(y, y_other)
+    return shared / known_union_sizes(y > 0, y >= 0, y_other > 0, y_other >= 0).clamp_min(1)
 
 
 def intersection_sizes(y: Tensor, y_other: Tensor) -> Tensor:
@@ -88,7 +97,3 @@ def may_share(y: Tensor, known: Tensor, y_other: Tensor, known_other: Tensor) ->
     # One product: a shared label counts as much as L that may be shared, and there are at most L of these.
     y = torch.cat([y.shape[1] * y - unknown, -y.float()], 1)
     return intersection_sizes(y, torch.cat([y_other.float(), unknown_other], 1)) < 0
-
-
-def _present(y: Tensor) -> Tensor:
-    return (y > 0).to(y.dtype)

@@ -2,7 +2,6 @@
 
 import inspect
 from abc import ABC, abstractmethod
-from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -21,7 +20,7 @@ class MultiLabelLoss(nn.Module, ABC):
     num_labels: int | None = None
     embedding_dim: int | None = None
     # Whether labels may be unknown (-1).
-    takes_unknown: ClassVar[bool] = True
+    takes_unknown: bool = True
 
     def forward(
         self,

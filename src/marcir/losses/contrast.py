@@ -41,8 +41,8 @@ class PairTable:
         W_own: The entry of W for the anchor's own row, which is no comparison; 0 if it has none. (U,)
         inverse_T: 1 / temperature, for each pair or for all. (U, V)
         count: What an anchor adds to the number that the sum is divided by. (U,)
-        compared: Only of rows with unknown labels: 1 for an anchor's comparisons, 0 for itself and what is
-            left out. (R, A)
+        compared: Only where labels are unknown: 1 for an anchor's comparisons, 0 for what is left out and,
+            where every row is a label set, for itself. (U, V)
     """
 
     index: Tensor
@@ -152,19 +152,23 @@ class _Sums:
         """Add the anchors of one table."""
         rows = slice(self.start, self.start + len(table.index))
         self.start = rows.stop
-        if table.compared is not None:
-            self._pull_and_push(rows, table.W, table.inverse_T, table.k[:, None], table.compared)
+        if table.compared is not None and self.sets is None:
+            self._pull_and_push(rows, table, table.compared)
             return
         self._pull(table, rows)
-        inverse_T = table.inverse_T
-        if isinstance(inverse_T, Tensor) and self.sets is not None:
-            inverse_T = inverse_T.index_select(1, self.sets)  # (U, A)
+        inverse_T, compared = table.inverse_T, table.compared
+        if self.sets is not None:
+            if isinstance(inverse_T, Tensor):
+                inverse_T = inverse_T.index_select(1, self.sets)  # (U, A)
+            if compared is not None:
+                compared = compared.index_select(1, self.sets)  # (U, A)
         for start in range(rows.start, rows.stop, rows_at_once):
             block = slice(start, min(start + rows_at_once, rows.stop))
             index = table.index[block.start - rows.start : block.stop - rows.start]
             self._push(
                 block,
-                self._rows_of(inverse_T, index),
+                self._rows_of("T", inverse_T, index) if isinstance(inverse_T, Tensor) else inverse_T,
+                None if compared is None else self._rows_of("compared", compared, index),
                 table.k.index_select(0, index)[:, None],
                 table.W_own.index_select(0, index)[:, None],
             )
@@ -186,7 +190,9 @@ class _Sums:
         elif self.grad_z is not None:
             self.grad_z[rows].sub_(pulled.index_select(0, table.index))
 
-    def _push(self, rows: slice, inverse_T: Tensor | float, k: Tensor, W_own: Tensor) -> None:
+    def _push(
+        self, rows: slice, inverse_T: Tensor | float, compared: Tensor | None, k: Tensor, W_own: Tensor
+    ) -> None:
         """sum_i k_i log sum_a exp(s_ia / T_ia), pair by pair; takes own rows out of what pulls."""
         z, own = self.z[rows], self.own[rows]  # (R, D), (R, 1)
         logits = _matrix("logits", len(z), self.z_other)  # (R, A)
@@ -194,10 +200,14 @@ class _Sums:
         if self.log_beta is not None:
             logits.add_(self.log_beta)
         own_logits = logits.gather(1, own)  # (R, 1)
-        logits.scatter_(1, own, torch.where(self.has_own[rows], MASKED, own_logits))
-        largest = logits.amax(1, keepdim=True)  # (R, 1)
-        e = logits.sub_(largest).exp_()  # (R, A)
-        total = e.sum(1, keepdim=True)  # (R, 1)
+        if compared is None:
+            logits.scatter_(1, own, torch.where(self.has_own[rows], MASKED, own_logits))
+            largest = logits.amax(1, keepdim=True)  # (R, 1)
+            e = logits.sub_(largest).exp_()  # (R, A)
+            total = e.sum(1, keepdim=True)  # (R, 1)
+        else:
+            compared.scatter_(1, own, compared.gather(1, own).masked_fill_(self.has_own[rows], 0))
+            largest, e, total = _exponentials(logits, compared)
         self.value += (k * (largest + total.log()) + W_own * own_logits).sum()
         if self.grad_z is None and self.grad_other is None:
             return
@@ -205,19 +215,15 @@ class _Sums:
         G.scatter_add_(1, own, W_own).mul_(inverse_T)  # (R, A)  dL/ds, less what `_pull` has
         self._add_gradient(rows, G)
 
-    def _pull_and_push(
-        self, rows: slice, W: Tensor, inverse_T: Tensor | float, k: Tensor, compared: Tensor
-    ) -> None:
+    def _pull_and_push(self, rows: slice, table: PairTable, compared: Tensor) -> None:
         """sum_i k_i log sum_a exp(s_ia / T_ia) - sum_p W_ip s_ip / T_ip, pair by pair; W = 0 outside A(i)."""
+        W, inverse_T, k = table.W, table.inverse_T, table.k[:, None]
         logits = _matrix("logits", len(W), self.z_other)  # (R, A)
         torch.mm(self.z[rows], self.z_other.T, out=logits).mul_(inverse_T)
         if self.log_beta is not None:
             logits.add_(self.log_beta)
         self.value -= torch.dot(W.view(-1), logits.view(-1))
-        largest = logits.sub_(1 - compared, alpha=-MASKED).amax(1, keepdim=True)  # (R, 1)
-        # exp() of less is slow on a CPU and lost in the sum.
-        e = logits.sub_(largest).clamp_min_(_LEAST_LOGIT).exp_().mul_(compared)  # (R, A)
-        total = e.sum(1, keepdim=True).clamp_min_(1)  # (R, 1)  1 where there is nothing to compare
+        largest, e, total = _exponentials(logits, compared)
         self.value += (k * (largest + total.log())).sum()
         if self.grad_z is not None or self.grad_other is not None:
             self._add_gradient(rows, e.mul_(k / total).sub_(W).mul_(inverse_T))  # (R, A)  dL/ds
@@ -235,10 +241,23 @@ class _Sums:
             self.grad_other.add_(self.grad_other_sums.index_select(0, self.sets))
         return self.grad_z, None if self.in_batch else self.grad_other
 
-    def _rows_of(self, inverse_T: Tensor | float, index: Tensor) -> Tensor | float:
-        if not isinstance(inverse_T, Tensor):
-            return inverse_T
-        return torch.index_select(inverse_T, 0, index, out=_matrix("T", len(index), self.z_other))
+    def _rows_of(self, name: str, matrix: Tensor, index: Tensor) -> Tensor:
+        """The rows of anchors, in a scratch matrix. (U, A) -> (R, A)"""
+        return torch.index_select(matrix, 0, index, out=_matrix(name, len(index), self.z_other))
+
+
+def _exponentials(logits: Tensor, compared: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The largest logit of each row among its comparisons, exp(logit - largest), and its sum; in place.
+
+    Args:
+        logits: Logits of all pairs. (R, A)
+        compared: 1 for comparisons, else 0. (R, A)
+    """
+    largest = logits.sub_(1 - compared, alpha=-MASKED).amax(1, keepdim=True)  # (R, 1)
+    # exp() of less is slow on a CPU and lost in the sum.
+    e = logits.sub_(largest).clamp_min_(_LEAST_LOGIT).exp_().mul_(compared)  # (R, A)
+    total = e.sum(1, keepdim=True).clamp_min_(1)  # (R, 1)  1 where there is nothing to compare
+    return largest, e, total
 
 
 def _sums_of_sets(z: Tensor, index: Tensor, sets: int) -> Tensor:

@@ -53,6 +53,7 @@ class CrossBatchMemory(MultiLabelLoss):
         self.loss = loss
         self.num_labels = loss.num_labels
         self.embedding_dim = loss.embedding_dim
+        self.takes_unknown = loss.takes_unknown
         self.memory = EmbeddingQueue(check_int("size", size, 1))
 
     def terms(self, comparison: Comparison) -> tuple[Tensor, Tensor]:

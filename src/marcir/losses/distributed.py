@@ -40,6 +40,7 @@ class DistributedLoss(MultiLabelLoss):
         self.loss = loss
         self.num_labels = loss.num_labels
         self.embedding_dim = loss.embedding_dim
+        self.takes_unknown = loss.takes_unknown
 
     def terms(self, comparison: Comparison) -> tuple[Tensor, Tensor]:
         """Sums and counts over all processes."""

@@ -1,6 +1,6 @@
 """OML: a smooth average precision for each label."""
 
-from typing import ClassVar, Literal, get_args
+from typing import Literal, get_args
 
 import torch
 from torch import Tensor
@@ -30,7 +30,7 @@ class OMLLoss(MultiLabelLoss):
         norm: `batch` divides by the number of ranked images, as published; `label` by those with the label.
     """
 
-    takes_unknown: ClassVar[bool] = False
+    takes_unknown = False
 
     def __init__(self, anneal: float = 0.01, norm: Norm = "batch") -> None:
         super().__init__()

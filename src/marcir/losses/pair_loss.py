@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from marcir.checks import check_int, check_positive
-from marcir.labels.sets import distinct_sets
+from marcir.labels.sets import DistinctSets, distinct_sets
 from marcir.losses.base import MultiLabelLoss
 from marcir.losses.contrast import KEPT_ELEMENTS, PairTable, contrast
 from marcir.losses.inputs import Comparison
@@ -18,6 +18,9 @@ _BLOCK_ELEMENTS_ELSEWHERE = 1 << 25
 _FEWEST_ROWS = 64
 # Below this 1/T is practically infinite.
 LEAST_T = 1e-6
+# With unknown labels, tables of label sets are faster than those of rows from so many comparisons on, and up
+# to so many sets per comparison.
+_MANY_ROWS, _FEW_SETS = 256, 0.4
 # Elements of the weights of label sets before they are expanded to rows.
 _TABLE_ELEMENTS = 1 << 20
 # The same of rows with unknown labels: the dozen matrices of a table should fit the cache of a CPU.
@@ -86,8 +89,14 @@ class OneTemperatureLoss(PairLoss):
 
 
 def tables_of(loss: PairLoss, comparison: Comparison) -> "Tables":
-    """The tables of a batch: of its distinct label sets, or of its rows where labels are unknown."""
-    return RowTables(loss, comparison) if comparison.unknowns else Tables(loss, comparison)
+    """The tables of a batch: of its label sets, or of its rows where unknown labels make too many sets."""
+    rows, unknowns = len(comparison.y_other), comparison.unknowns
+    if unknowns and rows < _MANY_ROWS:
+        return RowTables(loss, comparison)
+    others = distinct_sets(_states(comparison.y_other, unknowns))
+    if unknowns and len(others.sizes) > _FEW_SETS * rows:
+        return RowTables(loss, comparison)
+    return Tables(loss, comparison, others)
 
 
 def _block_elements(device: torch.device) -> int:
@@ -101,15 +110,17 @@ class Tables:
     table needs few of them. `count` and `constant` are complete when all tables have been taken.
     """
 
-    def __init__(self, loss: PairLoss, comparison: Comparison) -> None:
+    def __init__(self, loss: PairLoss, comparison: Comparison, others: DistinctSets) -> None:
         self.loss = loss
         self.comparison = comparison
         y, own = comparison.y, comparison.own
-        self.others = distinct_sets(comparison.y_other)
+        self.others = others
         self.anchors = (
-            self.others
+            others
             if comparison.y is comparison.y_other
-            else distinct_sets(torch.cat([y, (own >= 0).to(y.dtype)[:, None]], 1))
+            else distinct_sets(
+                torch.cat([_states(y, comparison.unknowns), (own >= 0).to(y.dtype)[:, None]], 1)
+            )
         )
         self.sets_at_once = max(1, _TABLE_ELEMENTS // len(comparison.y_other))
         one_table = len(self.anchors.sizes) <= self.sets_at_once
@@ -134,11 +145,12 @@ class Tables:
         own = self.comparison.own[first]
         y = self.comparison.y[first]
         same = self.anchors is self.others and self.order is None
-        sets = LabelSets(
-            y=y,
-            y_other=y if same else self.comparison.y_other[self.others.first],
-            sizes=self.others.sizes,
-            own=torch.where(own >= 0, self.others.index[own], -1),
+        sets = LabelSets.from_rows(
+            y,
+            y if same else self.comparison.y_other[self.others.first],
+            torch.where(own >= 0, self.others.index[own], -1),
+            self.comparison.unknowns,
+            self.others.sizes,
         )
         pairs = self._pairs(sets, self.anchors.sizes[kinds].to(y.dtype))
         # A set that only the anchor has is no partner: its weight must not rely on cancellation later.
@@ -150,6 +162,7 @@ class Tables:
             W_own=W.gather(1, sets.own.clamp_min(0)[:, None]).squeeze(1) * (sets.own >= 0),
             count=pairs.count,
             inverse_T=_inverse(pairs.T),
+            compared=None if sets.left_out is None else (~sets.left_out).to(y.dtype),
         )
 
     def _pairs(self, sets: LabelSets, anchors: Tensor) -> Pairs:
@@ -188,6 +201,11 @@ class RowTables(Tables):
                 inverse_T=_inverse(pairs.T),
                 compared=sets.multiplicity,
             )
+
+
+def _states(y: Tensor, unknowns: bool) -> Tensor:
+    """Labels as 0 and 1, where labels may be unknown twice as many: present, and unknown. (B, L), (B, 2 L)"""
+    return torch.cat([y > 0, y < 0], 1) if unknowns else y
 
 
 def _inverse(T: Tensor | float) -> Tensor | float:

@@ -2,7 +2,7 @@
 
 Rows with equal label sets have equal weights and temperatures, so every matrix here is over the distinct
 label sets of a batch (U of anchors, V of comparisons), not over its rows. Where labels are unknown, a label
-set is a pair of sets, the labels present and the labels known (Reading R24); these are rarely equal, so then
+set is a pair of sets, the labels present and the labels known (Reading R24). Where few of these are equal,
 every row is a set.
 """
 
@@ -36,9 +36,11 @@ class LabelSets:
     known_other: Tensor | None = None
 
     @classmethod
-    def from_rows(cls, y: Tensor, y_other: Tensor, own: Tensor, unknowns: bool) -> "LabelSets":
-        """Treat every row as its own set: plain (B, A) matrices, for labels that may be unknown (-1)."""
-        sizes = y_other.new_ones(len(y_other))
+    def from_rows(
+        cls, y: Tensor, y_other: Tensor, own: Tensor, unknowns: bool, sizes: Tensor | None = None
+    ) -> "LabelSets":
+        """Label sets from labels that may be unknown (-1); without sizes, every row is its own set."""
+        sizes = y_other.new_ones(len(y_other)) if sizes is None else sizes
         if not unknowns:
             return cls(y, y_other, sizes, own)
         known, known_other = (y >= 0).to(y.dtype), (y_other >= 0).to(y.dtype)

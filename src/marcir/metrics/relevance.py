@@ -125,6 +125,21 @@ class GroundTruth:
         return may_share(self.y[rows], self.known[rows], self.y_gallery, self.known_gallery)
 
     @cached_property
+    def rankings_differ(self) -> bool:
+        """Whether some query ranks images of different overlap; else all its rankings have one score."""
+        sets = self.distinct_queries
+        for rows in sets.first.split(max(1, PAIRS // len(self.y_gallery))):
+            r, union = self.overlap(rows)
+            overlap, left_out = _jaccard(r, union), self.left_out(rows)
+            ranked = torch.ones_like(overlap, dtype=torch.bool) if left_out is None else ~left_out
+            if self.leave_one_out:
+                ranked.scatter_(1, rows[:, None], False)
+            highest = overlap.masked_fill(~ranked, -torch.inf).amax(1)
+            if (overlap.masked_fill(~ranked, torch.inf).amin(1) < highest).any():
+                return True
+        return False
+
+    @cached_property
     def _best(self) -> tuple[Tensor, Tensor, Tensor]:
         """Index into, and rows of, the best r and J: once for each distinct label set. (Q,), 2 x (U, K)"""
         sets = self.distinct_queries

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from marcir.checks import check_int
 from marcir.data.images import PixelFormat, read_image
+from marcir.data.object_storage import ImagePath
 from marcir.data.prefetch import read_batches
 from marcir.data.resize import eval_inputs, to_square
 from marcir.errors import ConfigError, DataError
@@ -72,7 +73,7 @@ class Model:
         vectors = [vectors for _, vectors in self.embed_batches((None, batch) for batch in squares)]
         return np.concatenate(vectors) if vectors else np.zeros((0, self.dim), np.float32)
 
-    def preprocess(self, pixels: np.ndarray, where: Path) -> np.ndarray:
+    def preprocess(self, pixels: np.ndarray, where: ImagePath) -> np.ndarray:
         """Convert an image to the model's pixel format and `packed_size`. (S, S, C)"""
         fitted = PixelFormat(self.config.bands, np.dtype(self.config.dtype)).fit(pixels, where)
         return to_square(fitted, self.config.packed_size)
@@ -133,6 +134,12 @@ def load_model(path: str | Path, device: str | torch.device = "auto") -> Model:
             f"{folder}: model.safetensors does not belong to its config.json ({reason(error)})."
         ) from error
     return Model(encoder, config, folder, device)
+
+
+def model_files(folder: Path) -> dict[str, bytes]:
+    """The files that embed images: weights, configuration and the card."""
+    names = ("model.safetensors", "config.json", "README.md")
+    return {name: (folder / name).read_bytes() for name in names if (folder / name).exists()}
 
 
 def read_model_config(folder: Path) -> ModelConfig:

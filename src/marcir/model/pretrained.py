@@ -1,6 +1,7 @@
 """A model without training: features of a backbone with ImageNet weights, for any pixel format."""
 
 from collections.abc import Callable, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import TypeVar
 
@@ -8,7 +9,10 @@ import numpy as np
 import torch
 
 import marcir
+from marcir.data.archive import Archive
 from marcir.data.images import PixelFormat, most_common_format, read_image, read_pixel_format
+from marcir.data.object_storage import ImagePath, reading_threads
+from marcir.data.prefetch import read_batches
 from marcir.data.resize import eval_transform, packed_size, to_square, unit_range
 from marcir.errors import BrokenImageError, DataError
 from marcir.model.backbone import Backbone, create_backbone
@@ -26,7 +30,9 @@ _HEADERS, _SAMPLED = 1000, 256
 _RGB = PixelFormat(3, np.dtype(np.uint8))
 
 
-def pretrained_model(paths: Sequence[Path], device: str = "auto") -> tuple[Model, dict[str, bytes]]:
+def pretrained_model(
+    images: Sequence[ImagePath] | Archive, device: str = "auto"
+) -> tuple[Model, dict[str, bytes]]:
     """Make a model of ImageNet features for these images; also return the files of its model folder.
 
     The model is the same for all images of three 8-bit bands. For others the first layer is adapted to the
@@ -36,13 +42,19 @@ def pretrained_model(paths: Sequence[Path], device: str = "auto") -> tuple[Model
         DataError: If none of them can be read.
     """
     chosen_device = choose_device(device)
-    pixel_format = most_common_format(_read_some(paths, _HEADERS, read_pixel_format))
+
+    def read_format(position: int) -> PixelFormat:
+        if isinstance(images, Archive):
+            return images.pixel_format(position)
+        return read_pixel_format(images[position])
+
+    pixel_format = most_common_format(_read_some(images, _HEADERS, read_format))
     assert pixel_format is not None  # noqa: S101  # some image was read
     backbone = create_backbone(BACKBONE, pixel_format.bands, SIZE, "imagenet")
     if pixel_format == _RGB:
         encoder = Encoder(backbone, 0, "backbone", backbone.mean, backbone.std)
     else:
-        encoder = _adapted_encoder(backbone, pixel_format, paths, chosen_device)
+        encoder = _adapted_encoder(backbone, pixel_format, images, chosen_device)
     config = ModelConfig(
         marcir=marcir.__version__,
         backbone=BACKBONE,
@@ -83,17 +95,21 @@ the labels mean.
 
 
 def _adapted_encoder(
-    backbone: Backbone, pixel_format: PixelFormat, paths: Sequence[Path], device: torch.device
+    backbone: Backbone, pixel_format: PixelFormat, images: Sequence[ImagePath] | Archive, device: torch.device
 ) -> Encoder:
     """An encoder with band and batch-norm statistics of a sample of the images."""
 
-    def square(path: Path) -> np.ndarray:
-        return to_square(pixel_format.fit(read_image(path), path), SIZE)
+    def square(position: int) -> np.ndarray:
+        if isinstance(images, Archive):
+            pixels, name = images.read(position), images.ids[position]
+        else:
+            pixels, name = read_image(images[position]), str(images[position])
+        return to_square(pixel_format.fit(pixels, name), SIZE)
 
-    stacked = np.stack(_read_some(paths, _SAMPLED, square))
+    stacked = np.stack(_read_some(images, _SAMPLED, square))
     squares = torch.from_numpy(stacked).permute(0, 3, 1, 2)  # (N, C, S, S)
-    images = unit_range(squares).double()
-    mean, std = images.mean((0, 2, 3)), images.std((0, 2, 3), correction=0).clamp_min(1e-6)
+    values = unit_range(squares).double()
+    mean, std = values.mean((0, 2, 3)), values.std((0, 2, 3), correction=0).clamp_min(1e-6)
     encoder = Encoder(backbone, 0, "backbone", tuple(mean.tolist()), tuple(std.tolist())).to(device)
     adapt_batch_norm(
         encoder, "imagenet", range(len(squares)), lambda part: eval_transform(squares[list(part)], SIZE)
@@ -101,16 +117,24 @@ def _adapted_encoder(
     return encoder
 
 
-def _read_some(paths: Sequence[Path], most: int, read: Callable[[Path], Result]) -> list[Result]:
-    """Read a sample of the images, without broken ones; a DataError if there is no other."""
-    results, problem = [], None
-    for path in paths[:: -(-len(paths) // most)]:
+def _read_some(
+    images: Sequence[ImagePath] | Archive, most: int, read: Callable[[int], Result]
+) -> list[Result]:
+    """Read a sample of the images by position, without broken ones; a DataError if there is no other."""
+
+    def attempt(position: int) -> Result | BrokenImageError:
         try:
-            results.append(read(path))
+            return read(position)
         except BrokenImageError as error:
-            problem = error
+            return error
+
+    sample = range(0, len(images), -(-len(images) // most))
+    threads = None if isinstance(images, Archive) else reading_threads(images[0], None)
+    batches = read_batches(sample, attempt, 64, threads=threads)
+    found = list(chain.from_iterable(batches))
+    results = [each for each in found if not isinstance(each, BrokenImageError)]
     if not results:
-        raise DataError(f"none of the images can be read, for example: {problem}")
+        raise DataError(f"none of the images can be read, for example: {found[-1]}")
     return results
 
 

@@ -1,5 +1,6 @@
-"""The files of the images: only those inside their folder, and only images."""
+"""The files of the images: only those inside their folder or prefix, and only images."""
 
+import hashlib
 import io
 import os
 import stat
@@ -14,6 +15,8 @@ from PIL import Image
 
 from marcir.data.decode.limits import MAX_BYTES
 from marcir.data.images import decode_image
+from marcir.data.object_storage import ImagePath, S3Path, reading_threads
+from marcir.data.prefetch import read_batches
 from marcir.errors import BrokenImageError, MissingImageError
 from marcir.figures.samples import displayable
 from marcir.search.store import Store
@@ -52,32 +55,22 @@ class OpenFile:
 
 
 class Originals:
-    """The folder of images, which ids are relative to."""
+    """The folder of images, or their prefix on object storage, which ids are relative to.
 
-    def __init__(self, root: Path) -> None:
-        self.root = root.resolve()
+    Raises:
+        DataError: Where there is nothing below the prefix, or it may not be listed.
+    """
+
+    def __init__(self, root: ImagePath) -> None:
+        if isinstance(root, S3Path):
+            root.check()
+        self.root = root if isinstance(root, S3Path) else root.resolve()
 
     def open(self, image: str) -> OpenFile:
         """Open the file of an id of the store; `MissingImageError` where there is none inside the folder."""
-        absent = MissingImageError(f"the file of '{image}' is not in the folder of images.")
-        try:
-            path = (self.root / image).resolve(strict=True)
-            if not path.is_relative_to(self.root):
-                raise absent
-            # Resolved: a link that appears now is not followed; a pipe does not block.
-            descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        except (OSError, ValueError, RuntimeError):
-            raise absent from None
-        try:
-            status = os.fstat(descriptor)
-            media_type = _media_type(os.pread(descriptor, 16, 0)) if stat.S_ISREG(status.st_mode) else None
-            if media_type is None:
-                raise absent
-            tag = f"{status.st_mtime_ns:x}-{status.st_size:x}-{status.st_ino:x}"
-            return OpenFile(os.fdopen(descriptor, "rb"), status.st_size, media_type, tag)
-        except BaseException:
-            os.close(descriptor)
-            raise
+        if isinstance(self.root, S3Path):
+            return _open_object(self.root, image)
+        return _open_file(self.root, image)
 
     def has(self, image: str) -> bool:
         """Whether the file of an id can be shown."""
@@ -88,13 +81,53 @@ class Originals:
         return True
 
 
-def files_warning(store: Store, originals: Originals, folder: Path) -> str | None:
+def _open_object(root: S3Path, image: str) -> OpenFile:
+    """Open an object; its key is below the prefix, since `S3Path.open` refuses all others."""
+    absent = MissingImageError(f"the file of '{image}' cannot be read as an image from object storage.")
+    try:
+        file = (root / image).open()
+        media_type = _media_type(file.read_at(16, 0))
+        metadata = repr(sorted(file.metadata().items()))  # among it, the ETag
+    except (OSError, ValueError):  # DataError is a ValueError
+        raise absent from None
+    if media_type is None:
+        file.close()
+        raise absent
+    return OpenFile(
+        file, file.size(), media_type, hashlib.blake2b(metadata.encode(), digest_size=12).hexdigest()
+    )
+
+
+def _open_file(root: Path, image: str) -> OpenFile:
+    absent = MissingImageError(f"the file of '{image}' is not in the folder of images.")
+    try:
+        path = (root / image).resolve(strict=True)
+        if not path.is_relative_to(root):
+            raise absent
+        # Resolved: a link that appears now is not followed; a pipe does not block.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except (OSError, ValueError, RuntimeError):
+        raise absent from None
+    try:
+        status = os.fstat(descriptor)
+        media_type = _media_type(os.pread(descriptor, 16, 0)) if stat.S_ISREG(status.st_mode) else None
+        if media_type is None:
+            raise absent
+        tag = f"{status.st_mtime_ns:x}-{status.st_size:x}-{status.st_ino:x}"
+        return OpenFile(os.fdopen(descriptor, "rb"), status.st_size, media_type, tag)
+    except BaseException:
+        os.close(descriptor)
+        raise
+
+
+def files_warning(store: Store, originals: Originals, folder: ImagePath) -> str | None:
     """What to print at the start where a folder, as it was given, does not hold the files of a store."""
     if store.exact:
         ids = store.sample(_SAMPLE)
     else:  # without reading all ids
         ids = [hit.id for hit in store.search(np.ones((1, store.about.dim)), _SAMPLE)[0]]
-    found = sum(originals.has(image) for image in ids)
+    checked = read_batches(ids, originals.has, _SAMPLE, threads=reading_threads(originals.root, 1))
+    found = sum(map(sum, checked))
     if found == len(ids):
         return None
     given, indexed = escaped(str(folder)), escaped(store.about.root)

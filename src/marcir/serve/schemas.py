@@ -76,7 +76,8 @@ class HitResponse(BaseModel):
     shared: list[str] = Field(description="Labels that the query has, too.")
     agreement: float | None = Field(
         description="Of the labels of both, the share that they have in common (Jaccard), without labels "
-        "that are unknown for either; null where the query has none."
+        "that are unknown for either; null where the query has no labels, and where they share none but a "
+        "label of one is unknown for the other."
     )
     width: int
     height: int
@@ -110,6 +111,7 @@ class QueryResponse(BaseModel):
 
     kind: Literal["id", "vector", "examples", "labels"]
     labels: list[str] = Field(description="Labels of the query, as far as they are known.")
+    unknown: list[str] = Field(description="Labels of which it is unknown whether the query has them.")
 
 
 class SearchResponse(BaseModel):

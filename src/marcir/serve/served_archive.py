@@ -146,7 +146,9 @@ class ServedArchive:
             limit=limit,
             total=result.total,
             more=len(result.hits) > limit and offset + limit < most,
-            query=schemas.QueryResponse(kind=kind, labels=list(result.query_labels)),
+            query=schemas.QueryResponse(
+                kind=kind, labels=list(result.query_labels), unknown=list(result.query_unknown)
+            ),
             label_shares=label_shares(hits),
         )
 

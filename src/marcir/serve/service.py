@@ -156,7 +156,9 @@ def embed_content(model: "Model", content: bytes, title: str) -> tuple[np.ndarra
     Raises:
         BrokenImageError: For bytes that are no image that the model can see.
     """
-    from marcir.search.index import thumbnail  # with the network: the service answers before it is loaded
+    from marcir.search.image_rows import (
+        thumbnail,
+    )  # with the network: the service answers before it is loaded
 
     pixels = decode_image(content, title)
     (vector,) = model.embed_preprocessed([model.preprocess(pixels, Path(title))])

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
 
+from marcir.data.object_storage import ImagePath
 from marcir.errors import ConfigError
 
 MAX_UPLOAD_BYTES = 32 * 2**20
@@ -32,7 +33,8 @@ class Settings:
 
     Attributes:
         store: A folder, or `s3://bucket/path`.
-        images: The folder that ids are relative to, for originals; none are shown without it.
+        images: The folder or prefix on object storage that ids are relative to, for originals; none are
+            shown without it.
         host: Address to listen at.
         port: 0 for any free one.
         token: What requests must carry.
@@ -41,7 +43,7 @@ class Settings:
     """
 
     store: str
-    images: Path | None = None
+    images: ImagePath | None = None
     host: str = "127.0.0.1"
     port: int = 8000
     token: str | None = None
@@ -51,7 +53,7 @@ class Settings:
     def __post_init__(self) -> None:
         if not 0 <= self.port <= 65535:
             raise ConfigError(f"--port {self.port}: must be 0 (any) to 65535.")
-        if self.images is not None and not self.images.is_dir():
+        if isinstance(self.images, Path) and not self.images.is_dir():
             raise ConfigError(f"--images {self.images}: not a folder. Name the one that was indexed.")
         if self.token is not None and self.no_auth:
             raise ConfigError("--no-auth and a token (--token or MARCIR_TOKEN) exclude each other. Give one.")

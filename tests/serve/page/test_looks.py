@@ -90,6 +90,17 @@ def test_axe_finds_nothing_in_any_state_in_light_and_dark(
         assert visit.overflow() <= 0, (question, act)
 
 
+@pytest.mark.parametrize("width", ["wide", "narrow"])
+def test_axe_finds_nothing_where_labels_are_unknown(
+    visiting: Visiting, unknown_server: Server, axe: str, width: str
+) -> None:
+    visit = visiting(unknown_server, **(NARROW if width == "narrow" else {}))
+    visit.page.add_init_script(axe)
+    visit.open({"id": "images/000001.png", "limit": 24})
+    assert findings(visit) == []
+    assert visit.overflow() <= 0
+
+
 def test_a_guarded_archive_greets_accessibly(visiting: Visiting, guarded_server: Server, axe: str) -> None:
     visit = visiting(guarded_server)
     visit.page.add_init_script(axe)

@@ -34,6 +34,40 @@ def test_unknown_labels_have_a_question_mark_and_a_word_for_readers(unknown_visi
     expect(dialog).to_contain_text("without unknown ones")
 
 
+def test_a_hit_that_may_share_a_label_is_neither_framed_as_none_nor_as_some(unknown_visit: Visit) -> None:
+    visit = unknown_visit.open({"id": THIRD, "limit": 200})
+    ids = visit.shows("/api/search", id=THIRD, limit=200)
+    tile = visit.tile(ids.index(SECOND))
+    expect(tile.locator(".agreement")).to_have_text("may share a label")
+    expect(tile.locator(".frame")).to_have_css("border-top-style", "double")
+    expect(visit.page.locator(".legend")).to_contain_text("may share a label")
+    tile.get_by_role("button", name="Details").click()
+    dialog = visit.page.get_by_role("dialog")
+    expect(dialog.locator(".agreement")).to_have_text("may share a label")
+    expect(dialog.locator(".facts")).to_contain_text("Agreementmay share a label: one that is unknown for")
+
+
+def test_the_query_shows_its_unknown_labels_and_hits_are_compared_with_them(unknown_visit: Visit) -> None:
+    visit = unknown_visit.open({"id": FIRST, "limit": 200})
+    ids = visit.shows("/api/search", id=FIRST, limit=200)
+    labels = visit.page.locator(".query-labels")
+    expect(labels.locator("li")).to_have_text(["tree", "grass? (unknown)", "it's? (unknown)"])
+    found = visit.server.get("/api/search", id=FIRST, limit=200)["hits"]
+    grass = next(hit for hit in found if "grass" in hit["labels"] and "tree" not in hit["labels"])
+    tile = visit.tile(ids.index(grass["id"]))
+    expect(tile.locator(".agreement")).to_have_text("may share a label")
+    none = next(hit for hit in found if not {"tree", "grass", "it's"} & {*hit["labels"], *hit["unknown"]})
+    expect(visit.tile(ids.index(none["id"])).locator(".agreement")).to_have_text("no shared label")
+
+
+def test_a_query_whose_labels_are_all_unknown_says_so(unknown_visit: Visit) -> None:
+    visit = unknown_visit.open({"id": SECOND})
+    visit.shows("/api/search", id=SECOND)
+    expect(visit.page.locator("#query")).to_contain_text("No label is known to be present, so hits have")
+    expect(visit.page.locator(".query-labels li")).to_have_text(["tree? (unknown)", "quay? (unknown)"])
+    expect(visit.page.locator(".legend, .agreement")).to_have_count(0)
+
+
 def test_none_lets_unknown_labels_through_where_the_switch_is_on(unknown_visit: Visit) -> None:
     visit = unknown_visit.open({"id": THIRD, "none": "tree"})
     visit.shows("/api/search", id=THIRD, none="tree")
@@ -61,3 +95,4 @@ def test_an_archive_without_unknown_labels_has_no_switch(visit: Visit) -> None:
     visit.open({"id": FIRST})
     expect(visit.page.get_by_label(SWITCH)).to_be_hidden()
     expect(visit.page.locator(".unknown-number:visible, .labels .unknown")).to_have_count(0)
+    expect(visit.page.locator(".legend")).not_to_contain_text("may share")

@@ -4,9 +4,8 @@ import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
-from marcir.errors import BrokenImageError
+from marcir.errors import BrokenImageError, MarcirError
 from marcir.files import reason
 
 # About 9,460 x 9,460: protects against decompression bombs.
@@ -16,13 +15,15 @@ MAX_BYTES = 1 << 30
 
 
 @contextmanager
-def wrap_decode_errors(path: str | Path, what: str = "an image") -> Iterator[None]:
+def wrap_decode_errors(path: object, what: str = "an image") -> Iterator[None]:
     """Turn every exception of a decoder into a BrokenImageError of one line that names the file."""
     try:
         with _IGNORED_WARNINGS:
             yield
     except BrokenImageError as error:
         raise BrokenImageError(f"{path}: {error}") from error
+    except MarcirError:
+        raise  # nothing is wrong with the file: object storage cannot be reached, a package is missing
     except FileNotFoundError:
         raise BrokenImageError(f"{path}: there is no such file.") from None
     except Exception as error:  # damaged files make decoders raise almost any exception

@@ -74,7 +74,9 @@ class DatasetReader(ABC):
             (row.labels for row in table.rows), unknown=(row.unknown for row in table.rows)
         )
         sizes = self.SPLIT if len(ids) == self.IMAGES else None
-        return Archive(self.NAME, root, ids, tuple(paths), labels, vocabulary, sizes, table.unlisted)
+        return Archive(
+            self.NAME, root, ids, tuple(paths), labels, vocabulary, sizes, table.unlisted, table.is_list
+        )
 
     def refuse_unlisted(self, unlisted: Unlisted | None) -> None:
         """Refuse unknown labels where the labels do not come from a table that may leave some out."""

@@ -2,7 +2,7 @@
 
 import * as api from "./api.js";
 import { byId, el, icon } from "./dom.js";
-import { agreementBadge, agreementOf, labelList, markButtons, similarityBar } from "./tile.js";
+import { MAY_SHARE, agreementBadge, agreementOf, labelList, markButtons, similarityBar } from "./tile.js";
 import { count, groundSize, shortName } from "./format.js";
 
 /**
@@ -13,7 +13,7 @@ export function makeDetail({ onSearch, onMark, onOpen, onClose }) {
   const dialog = /** @type {HTMLDialogElement} */ (byId("detail"));
   const newest = new api.Newest();
   let hits = [];
-  let context = { queryLabels: [], offset: 0 };
+  let context = { query: { labels: [], unknown: [] }, offset: 0 };
   let shown = null;
   let markOf = () => null;
 
@@ -130,7 +130,7 @@ export function makeDetail({ onSearch, onMark, onOpen, onClose }) {
 
   function head(hit) {
     const at = index();
-    const agreement = agreementOf(hit, at === -1 ? [] : context.queryLabels);
+    const agreement = at === -1 ? null : agreementOf(hit, context.query);
     const place =
       hit.similarity === null
         ? null
@@ -194,14 +194,22 @@ export function makeDetail({ onSearch, onMark, onOpen, onClose }) {
         ["On the ground", groundSize(hit.bbox)],
       );
     }
-    if (hit.agreement !== null && hit.agreement !== undefined)
-      rows.push(["Agreement", `${hit.agreement.toFixed(2)} (labels in common / labels of either${hit.unknown.length ? ", without unknown ones" : ""})`]);
+    const agreement = agreementWords(hit);
+    if (agreement) rows.push(["Agreement", agreement]);
     for (const [name, value] of Object.entries(hit.metadata ?? {})) rows.push([name, String(value)]);
     return el(
       "dl",
       { class: "facts" },
       ...rows.flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, value)]),
     );
+  }
+
+  function agreementWords(hit) {
+    if (index() !== -1 && agreementOf(hit, context.query)?.level === "open")
+      return `${MAY_SHARE}: one that is unknown for the query or for this image`;
+    if (hit.agreement === null || hit.agreement === undefined) return null;
+    const without = hit.unknown.length || context.query.unknown.length ? ", without unknown ones" : "";
+    return `${hit.agreement.toFixed(2)} (labels in common / labels of either${without})`;
   }
 
   function follow() {

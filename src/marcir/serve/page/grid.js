@@ -55,7 +55,7 @@ export function makeGrid({ hrefOf, onSearch, onMark, onOpen }) {
   });
 
   return {
-    show(hits, { offset, queryLabels }) {
+    show(hits, { offset, query }) {
       const had =
         grid.contains(document.activeElement) || (focusPending && document.activeElement === byId("results"));
       focusPending = false;
@@ -63,7 +63,7 @@ export function makeGrid({ hrefOf, onSearch, onMark, onOpen }) {
       const made = hits.map((hit, at) =>
         tile(hit, {
           place: hit.similarity === null ? null : offset + at + 1,
-          queryLabels,
+          query,
           href: hrefOf(hit.id),
           onSearch,
           onMark,

@@ -137,12 +137,12 @@ async function refresh({ fresh, scroll = null }) {
 }
 
 function show(asked, answer) {
-  const queryLabels = answer.query?.labels ?? [];
+  const found = answer.query ?? { labels: [], unknown: [] };
   hideBusy();
-  query.show(asked, queryLabels);
+  query.show(asked, found);
   toolbar.show(asked, answer, archive);
-  detail.setHits(answer.hits, { queryLabels, offset: asked.offset });
-  grid.show(answer.hits, { offset: asked.offset, queryLabels });
+  detail.setHits(answer.hits, { query: found, offset: asked.offset });
+  grid.show(answer.hits, { query: found, offset: asked.offset });
   refreshMarks();
   if (answer.hits.length) problem.hide();
   else problem.nothing(asked, archive);

@@ -4,6 +4,7 @@ import { byId, el, icon } from "./dom.js";
 import { describeReference, thumbnail } from "./query-images.js";
 import { withQuery, examplesOf, kindOf } from "./state.js";
 import { counted } from "./format.js";
+import { unknownLabel } from "./tile.js";
 
 const LABELS_SHOWN = 10;
 
@@ -93,7 +94,15 @@ export function makeQuery({ go, onOpen }) {
     );
   }
 
-  function words(state, labels) {
+  function labelList({ labels, unknown }) {
+    const items = [...labels.map((label) => el("li", {}, el("span", {}, label))), ...unknown.map(unknownLabel)];
+    const rest = [...labels, ...unknown.map((label) => `${label}?`)].slice(LABELS_SHOWN);
+    if (rest.length)
+      items.splice(LABELS_SHOWN, rest.length, el("li", { title: rest.join(", ") }, `+${rest.length}`));
+    return el("ul", { class: "labels query-labels", "aria-label": "Labels of the query" }, ...items);
+  }
+
+  function words(state, found) {
     const kind = kindOf(state);
     const heading = el("h1", { class: "query-name", title: state.id }, describeQuery(state));
     if (kind === "labels") {
@@ -107,24 +116,20 @@ export function makeQuery({ go, onOpen }) {
         el("div", { class: "query-tokens" }, ...state.label.map((label) => token(state, label))),
       ];
     }
-    if (labels === null) return [heading];
-    if (!labels.length) {
-      const why =
-        kind === "vector" ? "Its labels are not known, so hits have no frame." : "No labels to compare with.";
-      return [heading, el("p", { class: "muted small" }, why)];
-    }
-    const items = labels.slice(0, LABELS_SHOWN).map((label) => el("li", {}, el("span", {}, label)));
-    const rest = labels.slice(LABELS_SHOWN);
-    if (rest.length) items.push(el("li", { title: rest.join(", ") }, `+${rest.length}`));
+    if (found === null) return [heading];
+    if (found.labels.length) return [heading, labelList(found)];
+    const hint = (text) => el("p", { class: "muted small" }, text);
+    if (found.unknown.length)
+      return [heading, hint("No label is known to be present, so hits have no frame."), labelList(found)];
     return [
       heading,
-      el("ul", { class: "labels query-labels", "aria-label": "Labels of the query" }, ...items),
+      hint(kind === "vector" ? "Its labels are not known, so hits have no frame." : "No labels to compare with."),
     ];
   }
 
   return {
-    /** @param {string[]|null} labels of the query; null while they are not known yet */
-    show(state, labels) {
+    /** @param {{labels: string[], unknown: string[]}|null} found of the query; null while a search runs */
+    show(state, found) {
       place.hidden = kindOf(state) === null;
       if (place.hidden) return place.replaceChildren();
       const back = el(
@@ -134,7 +139,7 @@ export function makeQuery({ go, onOpen }) {
         "New search",
       );
       return place.replaceChildren(
-        ...[pictures(state), el("div", { class: "query-words" }, ...words(state, labels)), back].filter(
+        ...[pictures(state), el("div", { class: "query-words" }, ...words(state, found)), back].filter(
           Boolean,
         ),
       );

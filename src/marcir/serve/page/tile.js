@@ -6,23 +6,25 @@ import { thumbnail } from "./query-images.js";
 import { shortName, similarity } from "./format.js";
 
 const LABELS_SHOWN = 5;
-const AGREEMENTS = { all: "full", some: "half", none: "empty" };
+const AGREEMENTS = { all: "full", some: "half", none: "empty", open: "help" };
+export const MAY_SHARE = "may share a label";
 
 /**
- * How the labels of a hit agree with those of the query: it has all of them, some, or none.
- * @returns {{level: "all"|"some"|"none", words: string}|null} null where the query has no labels, or all of
- *   them are unknown for the hit
+ * How the labels of a hit agree with those of the query: it has all of them, some, or none; or that is open,
+ * because they share none that is known but a label of one is unknown for the other.
+ * @param {{labels: string[], unknown: string[]}} query
+ * @returns {{level: "all"|"some"|"none"|"open", words: string}|null} null where the query has no labels
  */
-export function agreementOf(hit, queryLabels) {
-  if (!queryLabels.length) return null;
+export function agreementOf(hit, query) {
+  const wanted = query.labels.length;
+  if (!wanted) return null;
   const shared = hit.shared.length;
-  const unknown = queryLabels.filter((label) => hit.unknown.includes(label)).length;
-  if (unknown === queryLabels.length) return null;
-  const more = unknown ? `, ${unknown} unknown` : "";
-  if (shared === 0) return { level: "none", words: `no shared label${more}` };
-  if (shared >= queryLabels.length)
-    return { level: "all", words: queryLabels.length === 1 ? "the label" : `all ${shared} labels` };
-  return { level: "some", words: `${shared} of ${queryLabels.length} labels${more}` };
+  const unknown = query.labels.filter((label) => hit.unknown.includes(label)).length;
+  if (shared === 0 && (unknown || hit.labels.some((label) => query.unknown.includes(label))))
+    return { level: "open", words: MAY_SHARE };
+  if (shared === 0) return { level: "none", words: "no shared label" };
+  if (shared >= wanted) return { level: "all", words: wanted === 1 ? "the label" : `all ${shared} labels` };
+  return { level: "some", words: `${shared} of ${wanted} labels${unknown ? `, ${unknown} unknown` : ""}` };
 }
 
 /** Icon and text of an agreement; the style of the frame shows the same. */
@@ -60,7 +62,8 @@ export function labelList(hit, most = Infinity) {
   return el("ul", { class: "labels", "aria-label": "Labels" }, ...items);
 }
 
-function unknownLabel(label) {
+/** A label of which it is unknown whether an image has it. */
+export function unknownLabel(label) {
   return el(
     "li",
     { class: "unknown", title: `Unknown whether the image has the label ${label}` },
@@ -90,11 +93,11 @@ export function markButtons(id, onMark) {
 }
 
 /**
- * @param {{place: number|null, queryLabels: string[], href: string, onSearch: Function, onMark: Function,
+ * @param {{place: number|null, query: {labels: string[], unknown: string[]}, href: string, onSearch: Function, onMark: Function,
  *   onOpen: Function}} context
  */
-export function tile(hit, { place, queryLabels, href, onSearch, onMark, onOpen }) {
-  const agreement = agreementOf(hit, queryLabels);
+export function tile(hit, { place, query, href, onSearch, onMark, onOpen }) {
+  const agreement = agreementOf(hit, query);
   const name = shortName(hit.id);
   const link = el(
     "a",

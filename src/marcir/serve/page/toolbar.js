@@ -4,7 +4,7 @@ import { activeFilters } from "./filters.js";
 import { byId, el, icon } from "./dom.js";
 import { exportMenu } from "./exports.js";
 import { hasFilter, kindOf, withChanges } from "./state.js";
-import { agreementBadge } from "./tile.js";
+import { MAY_SHARE, agreementBadge } from "./tile.js";
 import { count, counted } from "./format.js";
 
 const SHARES_SHOWN = 6;
@@ -58,7 +58,7 @@ export function makeToolbar({ go, onFilters, onOther }) {
       ),
       activeFilters(state, go),
       asked && shares(answer.label_shares ?? {}),
-      asked && answer.hits.length > 0 && answer.query.labels.length > 0 && legend(),
+      asked && answer.hits.length > 0 && answer.query.labels.length > 0 && legend(archive),
     ];
     bar.replaceChildren(...lines.filter(Boolean));
   }
@@ -172,7 +172,7 @@ function shares(all) {
   );
 }
 
-function legend() {
+function legend(archive) {
   const entry = (level, words) =>
     el(
       "li",
@@ -190,6 +190,7 @@ function legend() {
       entry("all", "all"),
       entry("some", "some"),
       entry("none", "none of the query's labels"),
+      archive.labels.some(({ unknown }) => unknown) && entry("open", MAY_SHARE),
       el("li", { class: "legend-label" }, icon("check"), el("span", {}, "shared label")),
     ),
   );
