@@ -1,6 +1,8 @@
 """A Ray cluster of two nodes on this machine, an archive of 600 images and a tiny model."""
 
+import fcntl
 import socket
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -64,6 +66,18 @@ def two_nodes() -> Iterator[TwoNodes]:
             yield TwoNodes(cluster, second, port)
         finally:
             cluster.shutdown()
+
+
+@pytest.fixture
+def client_address(two_nodes: TwoNodes) -> Iterator[str]:
+    """The `ray://` address of the cluster, for one test process at a time.
+
+    Ray starts a process for each client, at the first port from 23000 that is free: two clusters of tests
+    that run at the same time would choose the same port.
+    """
+    with (Path(tempfile.gettempdir()) / "marcir-tests-ray-client.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield f"ray://127.0.0.1:{two_nodes.client_port}"
 
 
 @pytest.fixture(scope="session")

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from marcir.cli import main
+from marcir.cluster import connection
 from marcir.cluster.actor_pool import ActorPool
 from marcir.cluster.embedding import ClusterEmbedding
 from marcir.errors import ClusterError, ConfigError
@@ -155,3 +156,21 @@ def test_blocks_are_whole_batches_and_more_than_actors(files: int, actors: int, 
     cluster = ClusterEmbedding(cluster_of(actors))
     blocks = cluster._blocks([ImageFile(str(n), Path(str(n))) for n in range(files)], 8)
     assert [len(block) for block in blocks] == sizes
+
+
+def test_a_client_process_that_does_not_start_is_one_line_with_the_reason(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import ray
+
+    def refuse(*_: object, **__: object) -> None:
+        raise ConnectionAbortedError(
+            "Initialization failure from server:\nTraceback:\n  x\nRuntimeError: no port.\n"
+        )
+
+    monkeypatch.setattr(ray, "init", refuse)
+    monkeypatch.setattr(connection, "_check_answers", lambda *_: None)
+    assert error_of([*INDEX, "--cluster", "ray://127.0.0.1:10001"], capsys) == (
+        "marcir: --cluster ray://127.0.0.1:10001: cannot be used (Initialization failure from server: "
+        "RuntimeError: no port). Try again; with two Ray clusters on that machine, connect to one at a time."
+    )

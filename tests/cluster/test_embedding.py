@@ -191,13 +191,12 @@ def test_an_interrupt_keeps_what_has_arrived_and_ends_the_actors(
 
 
 def test_embed_through_the_client_server_writes_the_vectors_of_one_process(
-    archive: Path, model: Path, two_nodes: TwoNodes, tmp_path: Path
+    archive: Path, model: Path, client_address: str, tmp_path: Path
 ) -> None:
     one, _ = embed_folder(model, archive, tmp_path / "one.npz", batch_size=BATCH)
-    address = f"ray://127.0.0.1:{two_nodes.client_port}"
     options = ["--images", archive, "--model", model, "--out", tmp_path / "many.npz", "--batch-size", BATCH]
     # In a process of its own: a connection of this kind changes the module `ray` for good.
-    command = [sys.executable, "-m", "marcir", "embed", "--cluster", address, *map(str, options)]
+    command = [sys.executable, "-m", "marcir", "embed", "--cluster", client_address, *map(str, options)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     many = Embeddings.load(tmp_path / "many.npz")

@@ -143,7 +143,7 @@ def test_a_lost_node_costs_only_its_unfinished_runs(
 
 
 def test_ctrl_c_cancels_runs_and_the_same_command_goes_on_through_the_client_server(
-    two_nodes: TwoNodes, plan: dict[str, object], tmp_path: Path
+    two_nodes: TwoNodes, client_address: str, plan: dict[str, object], tmp_path: Path
 ) -> None:
     def left() -> set[Path]:
         return set(Path(tempfile.gettempdir()).glob("marcir-run-*"))
@@ -165,11 +165,12 @@ def test_ctrl_c_cancels_runs_and_the_same_command_goes_on_through_the_client_ser
     assert left() <= before
     done = len(Results(results).records())
     assert 1 <= done < 4
-    address = f"ray://127.0.0.1:{two_nodes.client_port}"
-    with start("ablate", file, results, cache, "--study", "anchor-frequency", "--cluster", address) as other:
+    with start(
+        "ablate", file, results, cache, "--study", "anchor-frequency", "--cluster", client_address
+    ) as other:
         out, heard = other.communicate(timeout=300)
     assert other.returncode == 0, heard
-    with start("benchmark", file, results, cache, "--cluster", address) as rest:
+    with start("benchmark", file, results, cache, "--cluster", client_address) as rest:
         out, heard = rest.communicate(timeout=300)
     assert rest.returncode == 0, heard
     assert f"4 of 4 runs have scores, {4 - done} were trained now" in out

@@ -100,10 +100,32 @@ def _start(ray: Any, address: str, cpus: int | None) -> None:
             warnings.simplefilter("ignore")  # what matters is in the error
             ray.init(found, logging_level=logging.ERROR, **settings)
     except (ConnectionError, RuntimeError, ValueError, OSError) as error:
-        hint = (
-            "" if found == "local" else " Does it ask for a token? Then set RAY_AUTH_MODE and RAY_AUTH_TOKEN."
-        )
-        raise ClusterError(f"--cluster {address}: cannot be used ({reason(error)}).{hint}") from error
+        raise ClusterError(
+            f"--cluster {address}: cannot be used ({_cause(error)}).{_hint(found, error)}"
+        ) from error
+
+
+def _cause(error: Exception) -> str:
+    """What Ray says, in one line: of a traceback of its server, the last one.
+
+    >>> _cause(ConnectionAbortedError("Failure from server:\\nTraceback:\\nRuntimeError: no port."))
+    'Failure from server: RuntimeError: no port'
+    >>> _cause(ConnectionError("ray client connection timeout"))
+    'ray client connection timeout'
+    """
+    first, last = reason(error), str(error).strip().rpartition("\n")[2]
+    return f"{first} {last.strip().rstrip('.')}" if first.endswith(":") else first
+
+
+def _hint(found: str, error: Exception) -> str:
+    """What to do about a cluster that answers but cannot be used."""
+    if found == "local":
+        return ""
+    if isinstance(error, ConnectionAbortedError):
+        # Ray starts a process per client, at ports from 23000; two clusters on one machine may choose the
+        # same.
+        return " Try again; with two Ray clusters on that machine, connect to one at a time."
+    return " Does it ask for a token? Then set RAY_AUTH_MODE and RAY_AUTH_TOKEN."
 
 
 def _running(address: str) -> str:
