@@ -26,11 +26,11 @@ import torch
 
 from marcir.cluster.connection import connect
 from marcir.cluster.embedding import ClusterEmbedding
-from marcir.model.embed import images_of_folder
+from marcir.data.image_folder import ImageFile, images_of_folder
 from marcir.model.model import BATCH, Model, load_model, model_files
 from marcir.model.pretrained import pretrained_model
 from marcir.scenes.write import write_scenes
-from marcir.search.image_rows import ImageFile, embed_rows
+from marcir.search.image_rows import embed_rows
 from marcir.search.index import index
 from marcir.search.lance import LanceStore
 from marcir.search.records import About, Row

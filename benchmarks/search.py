@@ -56,7 +56,8 @@ def unit(vectors: np.ndarray) -> np.ndarray:
 
 def centres(model: str | None, rng: np.random.Generator) -> tuple[np.ndarray, str]:
     if model is not None and UCM.is_dir():
-        from marcir.model.embed import embed_files, images_of_folder
+        from marcir.data.image_folder import images_of_folder
+        from marcir.model.embed import embed_files
         from marcir.model.model import load_model
 
         found, _ = embed_files(load_model(model), *images_of_folder(UCM), on_broken="skip")

@@ -47,7 +47,9 @@ def browser() -> "Iterator[Browser]":
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
+        # Without WebGL, so without maps: to draw them takes longer than most tests.
+        args = ["--no-sandbox", "--disable-gpu", "--disable-3d-apis"]
+        started = playwright.chromium.launch(executable_path=chromium, args=args)
         yield started
         started.close()
 

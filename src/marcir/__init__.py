@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from marcir.annotations.annotations import open_annotations as open_annotations
     from marcir.catalog import create_loss as create_loss
     from marcir.catalog import create_reader as create_reader
     from marcir.catalog import list_losses as list_losses
@@ -52,6 +53,7 @@ _PUBLIC = {
     "jaccard": "marcir.labels",
     "list_losses": "marcir.catalog",
     "load_model": "marcir.model.model",
+    "open_annotations": "marcir.annotations.annotations",
     "open_store": "marcir.search.queries",
     "oracle_scores": "marcir.metrics.references",
     "retrieval_scores": "marcir.metrics.retrieval_scores",

@@ -39,6 +39,7 @@ DATASETS = {
     "scenes": "marcir.scenes.reader:Scenes",
     "windows": "marcir.geo.window_table:Windows",
     "manifest": "marcir.data.readers.manifest:Manifest",
+    "store": "marcir.annotations.reader:StoredArchive",
 }
 
 STORES = {

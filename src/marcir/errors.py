@@ -9,6 +9,9 @@
     +-- StoreError       (ValueError)    a store of embeddings, or a query to it
     |   +-- MissingImageError            an id that is not in the store
     |   +-- UnusableStoreError           a store that cannot be read or written
+    +-- AnnotationError  (ValueError)    collections and labels that people gave
+    |   +-- MissingCollectionError       a collection that there is not
+    |   +-- UnusableAnnotationsError     a file of annotations that cannot be read or written
     +-- TrainingError    (RuntimeError)  a training run that cannot continue
     +-- ClusterError     (RuntimeError)  a cluster that cannot be reached or used
     +-- DependencyError  (ImportError)   an optional package that is not installed
@@ -63,6 +66,18 @@ class MissingImageError(StoreError):
 
 class UnusableStoreError(StoreError):
     """A store that cannot be read or written."""
+
+
+class AnnotationError(MarcirError, ValueError):
+    """Invalid collections or labels that people give to images."""
+
+
+class MissingCollectionError(AnnotationError):
+    """A collection that there is not."""
+
+
+class UnusableAnnotationsError(AnnotationError):
+    """A file of annotations that cannot be read or written."""
 
 
 class TrainingError(MarcirError, RuntimeError):

@@ -3,6 +3,7 @@
 import hashlib
 import os
 import secrets
+import shutil
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -54,6 +55,36 @@ def atomic_write(path: Path, durable: bool = True) -> Iterator[Path]:
     finally:
         if temporary is not None:
             temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def atomic_folder(path: Path, option: str) -> Iterator[Path]:
+    """Yield a temporary folder beside a new or empty one, and rename it at the end: complete or absent.
+
+    Args:
+        path: The final path.
+        option: The option that gave it, for errors.
+
+    Raises:
+        ConfigError: If it is there and not an empty folder, or cannot be written.
+    """
+    check_new_folder(path, option)
+    temporary = path.absolute().with_name(f".{path.name}.{secrets.token_hex(4)}.part")
+    try:
+        temporary.mkdir(parents=True)
+        yield temporary
+        check_new_folder(path, option)
+        temporary.replace(path)  # which may be an empty folder
+    except OSError as error:
+        raise ConfigError(f"{option} {path}: cannot be written ({reason(error)}). Choose another.") from error
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def check_new_folder(path: Path, option: str) -> None:
+    """Refuse a path that is there already and not an empty folder."""
+    if path.exists() and not (path.is_dir() and not any(path.iterdir())):
+        raise ConfigError(f"{option} {path}: is there already and not an empty folder. Choose another.")
 
 
 @contextmanager

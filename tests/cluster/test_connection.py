@@ -12,8 +12,8 @@ from marcir.cli import main
 from marcir.cluster import connection
 from marcir.cluster.actor_pool import ActorPool
 from marcir.cluster.embedding import ClusterEmbedding
+from marcir.data.image_folder import ImageFile
 from marcir.errors import ClusterError, ConfigError
-from marcir.search.image_rows import ImageFile
 
 INDEX = ["index", "--images", "tiles", "--store", "tiles.store"]
 EMBED = ["embed", "--images", "tiles", "--out", "tiles.npz"]
@@ -174,3 +174,19 @@ def test_a_client_process_that_does_not_start_is_one_line_with_the_reason(
         "marcir: --cluster ray://127.0.0.1:10001: cannot be used (Initialization failure from server: "
         "RuntimeError: no port). Try again; with two Ray clusters on that machine, connect to one at a time."
     )
+
+
+def test_a_client_process_that_dies_once_is_started_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    import ray
+
+    calls: list[str] = []
+
+    def second_time(address: str, **_: object) -> None:
+        calls.append(address)
+        if len(calls) == 1:
+            raise ConnectionAbortedError("Initialization failure from server")
+
+    monkeypatch.setattr(ray, "init", second_time)
+    monkeypatch.setattr(connection, "_check_answers", lambda *_: None)
+    with connection.connect("ray://127.0.0.1:10001"):
+        assert calls == ["ray://127.0.0.1:10001"] * 2

@@ -13,14 +13,18 @@ import numpy as np
 import pytest
 
 from cluster.conftest import TwoNodes
+from geo.tiffs import ramp, write_tiff
 from marcir.cli import main
 from marcir.cluster.actor_pool import ActorPool
 from marcir.cluster.connection import connect
 from marcir.cluster.embedding import ClusterEmbedding
+from marcir.data.image_folder import ImageFile
+from marcir.data.image_source import SourceImage
 from marcir.errors import ClusterError
+from marcir.geo import SceneArchive, WindowGrid
 from marcir.model.embed import embed_folder
 from marcir.model.model import model_files
-from marcir.search.image_rows import EmbedRows, ImageFile, NotEmbedded
+from marcir.search.image_rows import EmbedRows, NotEmbedded
 from marcir.search.index import Indexed, index
 from marcir.search.lance import LanceStore
 from marcir.search.records import Row
@@ -67,7 +71,7 @@ def after_blocks(count: int, embed: EmbedRows, do: Callable[[], None]) -> EmbedR
 
     def rows(
         model: Mapping[str, bytes],
-        files: Sequence[ImageFile],
+        files: Sequence[SourceImage],
         batch_size: int,
         note: Callable[[NotEmbedded], None],
     ) -> Iterator[list[Row]]:
@@ -223,5 +227,33 @@ def test_a_folder_that_the_machines_do_not_have_is_one_line(model: Path, tmp_pat
     with connect("auto") as ray:
         file = ImageFile("a.png", tmp_path / "nowhere" / "a.png")
         found = ClusterEmbedding(ray).rows(model_files(model), [file], 1, lambda _: None)
-        with pytest.raises(ClusterError, match="nowhere/. Images must lie on a disk that all machines"):
+        with pytest.raises(ClusterError, match="nowhere/. Images and scenes must lie on a disk that all"):
+            list(found)
+
+
+def test_windows_of_scenes_are_those_of_one_process(model: Path, tmp_path: Path) -> None:
+    pixels = ramp(3, 200, 200)
+    pixels[:, :32, :32] = 0
+    write_tiff(tmp_path / "scenes" / "a.tif", pixels, nodata=0)
+    (tmp_path / "scenes" / "broken.tif").write_bytes(b"no TIFF")
+    source = SceneArchive(tmp_path / "scenes", WindowGrid(32))
+    index(source, tmp_path / "one", model=model, batch_size=BATCH)
+    with connect("auto") as ray:
+        embed = ClusterEmbedding(ray).rows
+        done = index(source, tmp_path / "many", model=model, batch_size=BATCH, embed=embed)
+        assert (done.added, done.skipped, len(done.broken)) == (48, 1, 1)
+    found, expected = rows_of(tmp_path / "many"), rows_of(tmp_path / "one")
+    assert found.keys() == expected.keys()
+    for image, row in expected.items():
+        assert np.allclose(found[image].vector, row.vector, atol=1e-5)
+        assert (found[image].content, found[image].footprint) == (row.content, row.footprint)
+
+
+def test_a_folder_of_scenes_that_the_machines_do_not_have_is_one_line(model: Path, tmp_path: Path) -> None:
+    write_tiff(tmp_path / "scenes" / "a.tif", ramp(3, 40, 40))
+    image = SceneArchive(tmp_path / "scenes", WindowGrid(32)).image(0)
+    shutil.rmtree(tmp_path / "scenes")
+    with connect("auto") as ray:
+        found = ClusterEmbedding(ray).rows(model_files(model), [image], 1, lambda _: None)
+        with pytest.raises(ClusterError, match="scenes. Images and scenes must lie on a disk that all"):
             list(found)

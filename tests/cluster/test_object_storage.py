@@ -7,11 +7,11 @@ import pytest
 
 from marcir.cluster.connection import connect
 from marcir.cluster.embedding import ClusterEmbedding
+from marcir.data.image_folder import ImageFile
 from marcir.data.object_storage import S3Path
 from marcir.errors import ClusterError
 from marcir.model.embed import embed_folder
 from marcir.model.model import model_files
-from marcir.search.image_rows import ImageFile
 from marcir.search.index import index
 from marcir.search.lance import LanceStore
 from search.s3_server import delete_object, put_folder, put_object

@@ -19,7 +19,9 @@ from hypothesis import strategies as st
 from marcir.catalog import STORES, resolve
 from marcir.errors import ConfigError, MissingImageError, StoreError
 from marcir.search import Filter, MemoryStore, Row, Store
+from marcir.search.embedding_map import updated_map
 from marcir.search.lance import LanceStore
+from marcir.search.listing_order import Listed, SortKey
 from marcir.search.records import About
 from marcir.search.store import Snapshot
 
@@ -788,3 +790,119 @@ def test_every_store_answers_as_a_loop_does(
 
 def test_every_store_of_the_catalog_keeps_the_contract() -> None:
     assert {resolve("store", name, STORES) for name in STORES} == {MemoryStore, LanceStore}
+
+
+# ---- Listing, and all rows at once ----------------------------------------------------------------
+
+
+def dated() -> list[Row]:
+    """Seven images, added in another order than that of their ids; two have no date, one is not labelled."""
+    days = {"g": 3, "a": 9, "c": None, "b": 3, "f": 1, "e": None, "d": 3}
+    labels = {"a": ["odd"], "b": ["odd"], "e": ["odd"], "d": ["even"], "g": ["even"]}
+    return [
+        replace(
+            row(image, unit(place + 1, -place, 1, 0), *labels.get(image, [])),
+            date=None if day is None else datetime.date(2024, 1, day),
+            unknown=("odd",) if image == "c" else (),
+        )
+        for place, (image, day) in enumerate(days.items())
+    ]
+
+
+@pytest.mark.parametrize(
+    ("sort", "descending", "expected"),
+    [
+        ("id", False, "abcdefg"),
+        ("id", True, "gfedcba"),
+        ("date", False, "fbdgace"),
+        ("date", True, "abdgfce"),
+    ],
+)
+def test_everything_is_listed_in_order_page_by_page(
+    make: Factory, sort: SortKey, descending: bool, expected: str
+) -> None:
+    store = make(dated())
+    for limit in (1, 3, 7, 100):
+        pages = [store.page(offset, limit, None, sort, descending) for offset in range(0, 9, limit)]
+        assert "".join(image for page in pages for image in page.ids) == expected
+        assert {page.total for page in pages} == {7}
+    passing = [image for image in expected if image in "abf"]
+    assert store.page(0, 9, Filter(without=tuple("cdeg")), sort, descending) == Listed(tuple(passing), 3)
+    assert store.page(2**60, 5, None, sort, descending) == Listed((), 7)
+
+
+def test_pages_follow_the_filters_by_labels_and_dates(make: Factory) -> None:
+    store = make(dated())
+    where = Filter(any=("odd",), date_to=datetime.date(2024, 1, 3))
+    assert store.page(0, 5, where, "date", True) == Listed(("b",), 1)
+    assert store.page(1, 5, where, "date", True) == Listed((), 1)
+    assert store.page(0, 5, Filter(none=("odd",))) == Listed(("d", "f", "g"), 3)
+    store.delete(["b"])
+    assert store.page(0, 5, where) == Listed((), 0)
+    with pytest.raises(StoreError, match="Did you mean 'odd'"):
+        store.page(0, 5, Filter(any=("od",)))
+
+
+@pytest.mark.parametrize(("offset", "limit"), [(-1, 5), (0, 0), (0, -3), (1.5, 1)])
+def test_a_page_that_is_none_is_refused(five: Store, offset: int, limit: int) -> None:
+    with pytest.raises(ConfigError, match=r"(offset|limit) = "):
+        five.page(offset, limit)
+
+
+def test_rows_count_in_the_order_of_ids(make: Factory) -> None:
+    store = make(dated())
+    assert store.rows().tolist() == list(range(7))
+    assert store.rows(Filter()).tolist() == list(range(7))
+    chosen = store.rows(Filter(all=("odd",)))
+    assert store.ids_of(chosen) == store.ids(Filter(all=("odd",))) == ["a", "b", "e"]
+    assert store.rows_of(["g", "x", "a", "it's"]).tolist() == [6, -1, 0, -1]
+    assert store.ids_of(np.array([6, 0, 6])) == ["g", "a", "g"]
+    assert (store.ids_of(np.zeros(0, int)), store.rows_of([]).tolist()) == ([], [])
+
+
+def test_states_of_all_rows_are_those_of_the_labels(make: Factory) -> None:
+    store = make(dated())
+    assert store.states("odd").tolist() == [1, 1, -1, 0, 1, -1, 0]
+    assert store.states("even").tolist() == [0, 0, 0, 1, 0, -1, 1]
+    assert store.states("x' OR '1'='1").tolist() == [-1] * 7
+
+
+def test_vectors_and_products_are_those_of_the_rows(make: Factory) -> None:
+    store = make(dated())
+    vectors = np.stack([each.vector for each in sorted(dated(), key=lambda each: each.id)])
+    rows = np.array([5, 0, 3])
+    np.testing.assert_array_equal(store.vectors(rows), vectors[rows])
+    weights = np.array([0.5, -2, 3, 1])
+    np.testing.assert_allclose(store.products(weights), vectors @ weights, rtol=1e-5)
+
+
+def test_an_empty_store_has_no_rows(make: Factory) -> None:
+    store = make([])
+    assert store.page(0, 5) == Listed((), 0)
+    assert [len(found) for found in (store.rows(), store.states("a"), store.products(np.ones(DIM)))] == [
+        0
+    ] * 3
+    assert store.read(lambda snapshot: updated_map(snapshot, None)) is None
+
+
+def test_the_version_changes_with_the_rows(make: Factory) -> None:
+    store = make(some())
+    before = store.version
+    assert store.version == before
+    store.add([row("f")])
+    assert store.version != before
+
+
+def test_a_map_is_kept_as_it_was_written(make: Factory) -> None:
+    store = make(some())
+    assert store.read_map() is None
+    made = store.read(lambda snapshot: updated_map(snapshot, None))
+    assert made is not None
+    for found in (made, replace(made, points=made.points + 1)):
+        store.write_map(found)
+        read = store.read_map()
+        assert read is not None
+        assert (read.method, read.made_of, read.ids) == ("pca", 5, list("abcde"))
+        for name in ("points", "centre", "axes"):
+            np.testing.assert_array_equal(getattr(read, name), getattr(found, name))
+    assert store.count() == 5

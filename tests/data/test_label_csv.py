@@ -25,8 +25,18 @@ def written(tmp_path: Path, content: str | bytes) -> Path:
         "path,labels\n\na.png,road;tree\n\n\nb.png,\n\n",
         'path,labels\n"a.png"," road ; tree ;road"\nb.png,""\n',
         "PATH,Labels\na.png,road;tree\nb.png,;;",
+        "id,scene,x,labels\na.png,s,0,road;tree\nb.png,s,1,\n",
     ],
-    ids=["list", "matrix", "byte-order mark", "CRLF", "blank lines", "quotes and spaces", "capitals"],
+    ids=[
+        "list",
+        "matrix",
+        "byte-order mark",
+        "CRLF",
+        "blank lines",
+        "quotes and spaces",
+        "capitals",
+        "windows",
+    ],
 )
 def test_both_forms_are_read_however_they_were_saved(content: str, tmp_path: Path) -> None:
     rows, names, *_ = read_label_table(written(tmp_path, content))

@@ -208,6 +208,7 @@ def test_different_scenes_in_one_folder_are_named_in_one_line_each(tmp_path: Pat
         "one --resolution.",
     ]
     assert differences(list_scenes(tmp_path / "a.tif").scenes) == []
+    assert differences(list_scenes(tmp_path).scenes, resolution=30) == lines[:2], "they are read at one"
 
 
 def test_a_scene_is_up_to_date_by_size_and_time_and_else_by_content(tmp_path: Path) -> None:

@@ -73,7 +73,8 @@ def test_every_item_of_a_catalog_and_its_children_is_a_scene(tmp_path: Path) -> 
     assert [scene.id for scene in found.scenes] == ["c/one", "two"]
     assert found.scenes[0].time == datetime.datetime(2020, 5, 17, 10, tzinfo=datetime.UTC), "not the TIFF tag"
     assert found.scenes[1].time is not None
-    assert found.scenes[1].time.astimezone(datetime.UTC).isoformat() == "2021-01-03T04:00:00+00:00"
+    assert found.scenes[1].time.isoformat() == "2021-01-03T04:00:00+00:00", "in UTC"
+    assert found.scenes[1].date == datetime.date(2021, 1, 3), "the day in UTC, as of all other scenes"
     (alone,) = list_scenes(tmp_path / "two.json").scenes
     assert alone == found.scenes[1]
 

@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.testing import assert_close
 
 from marcir.errors import ConfigError
+from marcir.model import device
 from marcir.model.backbone import create_backbone
 from marcir.model.device import choose_device, in_slices, inference_precision, run_batches
 from marcir.model.encoder import Encoder
@@ -117,6 +118,33 @@ def test_runs_at_the_same_time_leave_the_number_of_threads_as_it_was() -> None:
         assert set(pool.map(one_run, range(12))) == {3}
         assert {each.result() for each in [pool.submit(torch.get_num_threads) for _ in range(8)]} == {3}
     assert torch.get_num_threads() == 3
+
+
+@pytest.mark.usefixtures("three_threads")
+def test_a_new_thread_waits_for_the_default_while_a_pool_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    arrived, lock = threading.Event(), threading.Lock()
+
+    class PoolStart:
+        def __enter__(self) -> None:
+            arrived.set()
+            lock.acquire()
+
+        def __exit__(self, *_: object) -> None:
+            lock.release()
+
+    monkeypatch.setattr(device, "_POOL_START", PoolStart())
+
+    def one_run() -> int:
+        list(run_batches(lambda _, images: images, batches_of(9, []), torch.device("cpu")))
+        return torch.get_num_threads()
+
+    with ThreadPoolExecutor(1) as pool:
+        with lock:
+            torch.set_num_threads(1)  # as the threads of a pool do
+            found = pool.submit(one_run)
+            assert arrived.wait(60)
+            torch.set_num_threads(3)
+        assert found.result() == 3
 
 
 @pytest.mark.usefixtures("three_threads")

@@ -109,9 +109,11 @@ def serve(marcir: Path, folder: Path) -> None:
             assert served.stdout is not None
             address = served.stdout.readline().split()[0].rstrip("/")
             assert b"<!doctype html>" in fetch(f"{address}/")
-            for file in (PACKAGE / "serve/page").iterdir():
+            page = PACKAGE / "serve/page"
+            for file in page.rglob("*.*"):
                 if file.suffix != ".html":
-                    assert fetch(f"{address}/page/{file.name}") == file.read_bytes(), file.name
+                    name = file.relative_to(page).as_posix()
+                    assert fetch(f"{address}/page/{name}") == file.read_bytes(), name
         finally:
             served.terminate()
     assert served.returncode == 0

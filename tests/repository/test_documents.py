@@ -1,5 +1,6 @@
 """What the documents say is true: code blocks run, files and names exist."""
 
+import json
 import os
 import re
 import socket
@@ -23,15 +24,15 @@ ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text("utf-8")
 DOCUMENTS = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *ROOT.glob("C*.md")])
 LOSS_PAGES = [page.read_text("utf-8") for page in sorted((ROOT / "docs/losses").glob("*.md"))]
-# Blocks that need what the shell blocks of the README have made.
-NEEDS_MODEL = "runs/mine"
+# Blocks that need what the shell blocks of the README, and of the walk-through of scenes, have made.
+NEEDS_MODEL, NEEDS_EXPORT = "runs/mine", "scenes.parquet"
 # Documents whose bash and python blocks are run in their order, after those of the README.
-GUIDES = [ROOT / "docs/search.md", ROOT / "docs/serve.md"]
+GUIDES = [ROOT / "docs/search.md", ROOT / "docs/serve.md", ROOT / "docs/annotations.md"]
 BLOCKS = [
     pytest.param(block, id=f"{document.name}-{number}")
     for document in DOCUMENTS
     for number, block in enumerate(re.findall(r"```python\n(.*?)```", document.read_text("utf-8"), re.DOTALL))
-    if NEEDS_MODEL not in block and document not in GUIDES
+    if NEEDS_MODEL not in block and NEEDS_EXPORT not in block and document not in GUIDES
 ]
 
 
@@ -165,14 +166,31 @@ def test_every_block_of_a_guide_runs_in_its_order(
     document: Path, readme_archive: Path, tmp_path: Path
 ) -> None:
     """As printed, with two exceptions: the service gets a free port, and an HTTP error fails the test."""
+    # In the folder itself, not in a copy: a store belongs to the folder that was indexed.
+    run_guide(document.read_text("utf-8"), readme_archive, tmp_path)
+
+
+@pytest.mark.slow
+def test_the_walk_through_of_scenes_runs_in_its_order(tmp_path: Path) -> None:
+    text = (ROOT / "docs/geo.md").read_text("utf-8")
+    (section,) = re.findall(r"^## From a folder to a map\n.*?(?=^## )", text, re.DOTALL | re.M)
+    folder = tmp_path / "walk"
+    folder.mkdir()
+    run_guide(section, folder, tmp_path)
+    assert json.loads((folder / "hits.geojson").read_bytes())["features"]
+    assert (folder / "stac/collection.json").exists()
+    assert (folder / "windows.gpkg").exists()
+
+
+def run_guide(text: str, folder: Path, tmp_path: Path) -> None:
     environment = {
         **{name: value for name, value in os.environ.items() if name != "MARCIR_TOKEN"},
         "PATH": f"{sysconfig.get_path('scripts')}{os.pathsep}{os.environ['PATH']}",
         "MARCIR_CACHE": str(tmp_path / "cache"),
     }
     done = subprocess.run(
-        ["/bin/bash", "-exuo", "pipefail", "-c", guide_script(document.read_text("utf-8"))],
-        cwd=readme_archive,  # not a copy: a store belongs to the folder that was indexed
+        ["/bin/bash", "-exuo", "pipefail", "-c", guide_script(text)],
+        cwd=folder,
         env=environment,
         capture_output=True,
         text=True,

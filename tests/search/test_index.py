@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from pathlib import Path
+from posixpath import normpath
 from typing import Any
 
 import numpy as np
@@ -21,12 +22,13 @@ import tifffile
 from PIL import Image
 
 from marcir.cli import main
+from marcir.data import image_folder
+from marcir.data.image_source import SourceImage
 from marcir.errors import ClusterError, DataError
 from marcir.model.model import load_model
-from marcir.search import image_rows
 from marcir.search import index as index_module
 from marcir.search import lance as lance_module
-from marcir.search.image_rows import ImageFile, NotEmbedded, embed_rows, thumbnail
+from marcir.search.image_rows import NotEmbedded, embed_rows, thumbnail
 from marcir.search.index import Indexed, index
 from marcir.search.lance import LanceStore
 from marcir.search.lance_io import sole_writer
@@ -104,7 +106,7 @@ def test_a_second_run_finds_everything_up_to_date_and_embeds_nothing(
 ) -> None:
     index(images, tmp_path / "store", model=model, labels=images / "labels.csv")
     version = LanceStore(tmp_path / "store")._table.version
-    monkeypatch.setattr(image_rows, "decode_image", None)
+    monkeypatch.setattr(image_folder, "decode_image", None)
     for labels in (images / "labels.csv", None):
         assert counts(index(images, tmp_path / "store", model=model, labels=labels)) == (0, 0, 0, 40, 0, 0)
     assert LanceStore(tmp_path / "store")._table.version == version
@@ -181,7 +183,7 @@ def test_other_labels_and_metadata_are_taken_without_embedding(
     model: Path, images: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     index(images, tmp_path / "store", model=model, labels=images / "labels.csv")
-    monkeypatch.setattr(image_rows, "decode_image", None)
+    monkeypatch.setattr(image_folder, "decode_image", None)
     before = rows_of(tmp_path / "store")
     names = sorted(before)
     (tmp_path / "labels.csv").write_text(f"path,labels\n./{names[0]},it's new;ship\n{names[1]},\n")
@@ -212,7 +214,7 @@ def test_what_a_lost_cluster_has_embedded_is_committed(model: Path, images: Path
 
     def embed(
         _: Mapping[str, bytes],
-        files: Sequence[ImageFile],
+        files: Sequence[SourceImage],
         batch_size: int,
         note: Callable[[NotEmbedded], None],
     ) -> Iterator[list[Row]]:
@@ -267,24 +269,24 @@ def test_a_table_of_metadata_with_a_mistake_is_refused_with_its_line(
 ) -> None:
     (tmp_path / "more.csv").write_text(content)
     with pytest.raises(DataError) as error:
-        read_metadata(tmp_path / "more.csv", tmp_path)
+        read_metadata(tmp_path / "more.csv", normpath)
     assert text in str(error.value)
     assert str(error.value).startswith(f"{tmp_path / 'more.csv'}")
 
 
 def test_a_table_of_metadata_that_is_missing_or_not_text_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="there is no such table"):
-        read_metadata(tmp_path / "none.csv", tmp_path)
+        read_metadata(tmp_path / "none.csv", normpath)
     (tmp_path / "more.csv").write_bytes(b"path,a\n\xff\xfe,1\n")
     with pytest.raises(DataError, match="UTF-8"):
-        read_metadata(tmp_path / "more.csv", tmp_path)
+        read_metadata(tmp_path / "more.csv", normpath)
 
 
 def test_metadata_may_begin_with_a_mark_and_cross_the_date_line(tmp_path: Path) -> None:
     (tmp_path / "more.csv").write_bytes(
         "\ufeffpath,west,south,east,north\r\na b.png,170,-10,-170,10\r\n".encode()
     )
-    assert read_metadata(tmp_path / "more.csv", tmp_path)["a b.png"].bbox == (170, -10, -170, 10)
+    assert read_metadata(tmp_path / "more.csv", normpath)["a b.png"].bbox == (170, -10, -170, 10)
 
 
 @pytest.mark.parametrize("option", ["--labels", "--metadata"])
@@ -335,9 +337,9 @@ def test_a_name_that_is_not_text_is_listed_and_the_others_are_indexed(
 def test_an_image_that_is_removed_meanwhile_is_listed(
     model: Path, images: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = index_module.images_of_folder(images)
+    found = image_folder.images_of_folder(images)
     found[1][0].unlink()
-    monkeypatch.setattr(index_module, "images_of_folder", lambda folder: found)
+    monkeypatch.setattr(image_folder, "images_of_folder", lambda folder: found)
     done = index(images, tmp_path / "store", model=model)
     assert (done.rows, list(done.broken)) == (39, [found[0][0]])
     assert "there is no such file" in str(done)

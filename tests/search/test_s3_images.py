@@ -9,11 +9,12 @@ import tifffile
 from fastapi.testclient import TestClient
 
 from marcir.cli import main
+from marcir.data import image_folder
+from marcir.data.image_folder import images_of_folder
 from marcir.data.images import read_image, read_pixel_format
 from marcir.data.object_storage import S3Path
 from marcir.errors import BrokenImageError, DataError
-from marcir.model import embed as embed_module
-from marcir.model.embed import embed_folder, images_of_folder
+from marcir.model.embed import embed_folder
 from marcir.search.index import index
 from marcir.search.lance import LanceStore
 from marcir.search.queries import open_store
@@ -211,7 +212,7 @@ def test_an_outage_ends_the_run_and_breaks_no_image(
     prefix: str, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = images_of_folder(prefix)
-    monkeypatch.setattr(embed_module, "images_of_folder", lambda _: found)
+    monkeypatch.setattr(image_folder, "images_of_folder", lambda _: found)
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
     with pytest.raises(DataError, match="object storage does not give it") as error:
         embed_folder(model, prefix, tmp_path / "out.npz", "skip")

@@ -101,7 +101,7 @@ def test_json_has_all_that_is_known_of_a_hit(
     capsys: pytest.CaptureFixture[str], store: Path, scenes: Path, archive: SearchableArchive
 ) -> None:
     found = searched(capsys, store, "--image", scenes / FIRST, "--k", 2)
-    assert list(found) == ["hits", "label_shares"]
+    assert list(found) == ["hits", "label_shares", "query_images"]
     first, second = found["hits"]
     assert first == {
         "id": FIRST,
@@ -116,6 +116,7 @@ def test_json_has_all_that_is_known_of_a_hit(
         "bbox": [1, 2, 3, 4],
         "date": "2024-05-31",
         "metadata": {"sensor": "S2"},
+        "footprint": None,
     }
     assert Path(first["path"]).is_file()
     assert (second["bbox"], second["date"], second["metadata"]) == (None, None, {})
@@ -176,7 +177,8 @@ def test_a_least_similarity_cuts_the_hits(capsys: pytest.CaptureFixture[str], st
     everything = searched(capsys, store, "--id", FIRST, "--k", 100)["hits"]
     least = everything[4]["similarity"]
     assert searched(capsys, store, "--id", FIRST, "--min-similarity", least)["hits"] == everything[:5]
-    assert searched(capsys, store, "--id", FIRST, "--min-similarity", 1) == {"hits": [], "label_shares": {}}
+    expected = {"hits": [], "label_shares": {}, "query_images": [FIRST]}
+    assert searched(capsys, store, "--id", FIRST, "--min-similarity", 1) == expected
     assert main(["search", "--store", str(store), "--id", FIRST, "--min-similarity", "1"]) == 0
     assert capsys.readouterr().out == "nothing found\n"
 
@@ -435,8 +437,11 @@ def test_a_picture_shows_as_many_hits_as_it_has_room_for(
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        ([], "needs exactly one of --image, --id, --like and --by-labels"),
-        (["--image", "x.png", "--id", "x"], "needs exactly one of --image, --id, --like and --by-labels"),
+        ([], "needs exactly one of --image, --id, --at, --like and --by-labels"),
+        (
+            ["--image", "x.png", "--id", "x"],
+            "needs exactly one of --image, --id, --at, --like and --by-labels",
+        ),
         (["--unlike", "x"], "needs exactly one of"),
         (["--id", "x", "--unlike", "y"], "--unlike goes with --like"),
         (["--id", "x", "--labels-from", "y"], "--labels-from goes with --by-labels"),
@@ -648,5 +653,5 @@ def test_a_sheet_never_replaces_an_image_of_the_query(
     before = image.read_bytes()
     with pytest.raises(SystemExit, match="2"):
         main(["search", "--store", str(store), option, str(image), "--sheet", str(image)])
-    assert "this is an image of the query. Use another name." in capsys.readouterr().err
+    assert "this file belongs to the query. Use another name." in capsys.readouterr().err
     assert image.read_bytes() == before

@@ -132,7 +132,7 @@ def test_writers_of_the_same_images_leave_no_row_double(tmp_path: Path, indexed:
     store = LanceStore.create(tmp_path / "store", ABOUT, MODELS[ABOUT.model])
     store = without_key(store) if early else store
     if indexed:
-        store._table.add(lance_module.to_table(rows(0), 8, False))
+        store._table.add(lance_module.to_table(rows(0), 8, ()))
         store._optimize(lance_module._KEPT_VERSIONS)
         assert store._has_index("id")
     opened = [LanceStore(store.uri) for _ in range(WRITERS)]

@@ -60,6 +60,16 @@ def guarded_server(
         yield running
 
 
+@pytest.fixture
+def editing_server(
+    served_store: Path, served_images: Path, served_model: Path, served_cache: Path, tmp_path: Path
+) -> Iterator[Server]:
+    """A service that allows edits, without any so far."""
+    edits = tmp_path / "annotations.sqlite"
+    with serving_in_a_thread(served_store, served_images, served_model, served_cache, edits=edits) as running:
+        yield running
+
+
 @pytest.fixture(scope="session")
 def unknown_server(
     served_store: Path,

@@ -114,6 +114,17 @@ class Server:
         kind = {"Content-Type": "application/octet-stream"}
         return self.ask(path, parameters, method="POST", body=content, headers=kind)
 
+    def post(self, path: str, content: Any, **headers: str) -> Reply:
+        """Send JSON."""
+        kind = {"Content-Type": "application/json", **headers}
+        return self.ask(path, method="POST", body=json.dumps(content).encode(), headers=kind)
+
+    def change(self, path: str, **content: Any) -> Any:
+        """The JSON of a change that must succeed; None without one."""
+        reply = self.post(path, content)
+        assert reply.status < 300, reply.body
+        return None if reply.status == 204 else reply.json()
+
 
 @contextmanager
 def serving(

@@ -16,6 +16,7 @@ import pytest
 import uvicorn
 
 from marcir.serve.app import create_app
+from marcir.serve.basemap import Basemap
 from marcir.serve.request_log import LineFormatter
 from marcir.serve.run import HttpProtocol, _address, _listen
 from marcir.serve.service import Service
@@ -27,7 +28,16 @@ _LOGGERS = ("uvicorn.error", "marcir.serve")
 
 @contextmanager
 def serving_in_a_thread(
-    store: Path, images: Path, model: Path, cache: Path, *, originals: bool = False, token: str | None = None
+    store: Path,
+    images: Path,
+    model: Path,
+    cache: Path,
+    *,
+    originals: bool = False,
+    token: str | None = None,
+    scenes: str | None = None,
+    basemap: str | None = None,
+    edits: Path | None = None,
 ) -> Iterator[Server]:
     """A service on a port that the system chose; it is stopped at the end.
 
@@ -38,8 +48,21 @@ def serving_in_a_thread(
         cache: Where it keeps its model.
         originals: Whether files of `images` are shown.
         token: What it asks for.
+        scenes: The scenes whose windows are shown.
+        basemap: Tiles under its map.
+        edits: File of collections and labels, which may be changed; without it, the one beside the store is
+            read.
     """
-    settings = Settings(str(store), images if originals else None, port=0, token=token)
+    settings = Settings(
+        str(store),
+        images if originals else None,
+        port=0,
+        token=token,
+        scenes=scenes,
+        basemap=None if basemap is None else Basemap.parse(basemap),
+        allow_edits=edits is not None,
+        annotations=edits,
+    )
     service = Service(settings)
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("MARCIR_CACHE", str(cache))

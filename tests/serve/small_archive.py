@@ -42,20 +42,20 @@ PARTLY_KNOWN = {
 NASTY_LABELS = ("it's", "100%", "<b>bold</b>", '=HYPERLINK("x")', "x' OR '1'='1", "ländlich")
 
 
-def write_model(folder: Path) -> Path:
+def write_model(folder: Path, bands: int = 3, dtype: str = "uint8") -> Path:
     """A model of random weights."""
     torch.manual_seed(3)
-    backbone = create_backbone("test_resnet", 3, SIDE)
-    encoder = Encoder(backbone, DIM, "projection", (0.5,) * 3, (0.5,) * 3)
+    backbone = create_backbone("test_resnet", bands, SIDE)
+    encoder = Encoder(backbone, DIM, "projection", (0.5,) * bands, (0.5,) * bands)
     config = ModelConfig(
         marcir="0.1.0",
         backbone="test_resnet",
-        bands=3,
+        bands=bands,
         size=SIDE,
         packed_size=SIDE,
-        dtype="uint8",
-        mean=(0.5,) * 3,
-        std=(0.5,) * 3,
+        dtype=dtype,
+        mean=(0.5,) * bands,
+        std=(0.5,) * bands,
         dim=DIM,
         embedding="projection",
         labels=("tree",),
@@ -91,13 +91,18 @@ def write_images(folder: Path, scenes: int = 40) -> Path:
 
 def write_unknown(folder: Path, store: Path) -> Path:
     """A copy of a store in which the labels of some images are those of `PARTLY_KNOWN`."""
-    copied = Path(shutil.copytree(store, folder / "unknown.store"))
+    copied = copied_store(store, folder)
     archive = LanceStore(copied)
     rows = archive.get(list(PARTLY_KNOWN))
     archive.add(
         [replace(row, labels=PARTLY_KNOWN[row.id][0], unknown=PARTLY_KNOWN[row.id][1]) for row in rows]
     )
     return copied
+
+
+def copied_store(store: Path, folder: Path) -> Path:
+    """A copy of a store that may be changed."""
+    return Path(shutil.copytree(store, folder / "copied.store"))
 
 
 def picture(pixels: np.ndarray, kind: str = "png") -> bytes:

@@ -11,6 +11,19 @@ from serve.server_process import Server
 
 SCHEMATHESIS = Path(sysconfig.get_path("scripts")) / "schemathesis"
 OPERATIONS = {
+    "add_to_collection",
+    "create_collection",
+    "delete_collection",
+    "export_collection",
+    "export_labels",
+    "get_collection",
+    "get_history",
+    "get_retrain",
+    "list_collections",
+    "remove_from_collection",
+    "rename_collection",
+    "set_labels",
+    "undo_labels",
     "get_archive",
     "count_labels",
     "get_sample",
@@ -18,8 +31,16 @@ OPERATIONS = {
     "search_by_upload",
     "embed",
     "get_image",
+    "list_images",
+    "suggest",
+    "suggest_ids",
+    "score_suggestions",
+    "get_map",
+    "get_map_ids",
     "get_thumbnail",
     "get_original",
+    "get_window",
+    "get_scene",
     "get_health",
     "begin_session",
     "end_session",
@@ -49,6 +70,18 @@ def test_the_token_is_described_where_there_is_one(server: Server, guarded_serve
 
 
 @pytest.mark.slow
+def test_nothing_that_fits_the_description_or_does_not_breaks_a_service_that_is_edited(
+    editing_server: Server, tmp_path: Path
+) -> None:
+    editing_server.change("/api/collections", name="Ships", ids=["images/000001.png"])
+    changes = [{"label": "ship", "state": "present", "ids": ["images/000001.png"]}]
+    editing_server.change("/api/labels", changes=changes)
+    paths = ["--include-path-regex", "collection|labels|retrain|/api/search"]
+    check_with_schemathesis(editing_server, "examples,coverage,fuzzing", tmp_path, *paths)
+    assert editing_server.get("/api/archive")["editable"] is True
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("guarded", [False, True], ids=["open", "with a token"])
 def test_nothing_that_fits_the_description_or_does_not_breaks_the_service(
     server: Server, guarded_server: Server, guarded: bool, tmp_path: Path
@@ -70,6 +103,13 @@ def test_nothing_that_fits_the_description_or_does_not_breaks_the_service(
         "all",
         "none",
     }
+    token = ["--header", f"Authorization: Bearer {running.token}"] if guarded else []
+    check_with_schemathesis(
+        running, "examples,fuzzing" if guarded else "examples,coverage,fuzzing", tmp_path, *token
+    )
+
+
+def check_with_schemathesis(running: Server, phases: str, folder: Path, *more: str) -> None:
     command = [
         SCHEMATHESIS,
         "run",
@@ -77,7 +117,6 @@ def test_nothing_that_fits_the_description_or_does_not_breaks_the_service(
         "--exclude-checks",
         "positive_data_acceptance",
     ]
-    phases = "examples,fuzzing" if guarded else "examples,coverage,fuzzing"
     options = [
         "--max-examples",
         "5",
@@ -89,9 +128,8 @@ def test_nothing_that_fits_the_description_or_does_not_breaks_the_service(
         "none",
         "--no-color",
     ]
-    token = ["--header", f"Authorization: Bearer {running.token}"] if guarded else []
     done = subprocess.run(
-        [*map(str, command), *options, *token], capture_output=True, text=True, timeout=120, cwd=tmp_path
+        [*map(str, command), *options, *more], capture_output=True, text=True, timeout=120, cwd=folder
     )
     assert done.returncode == 0, json.dumps(done.stdout)[-4000:] + done.stderr
     assert "Traceback" not in running.log.read_text()

@@ -17,13 +17,13 @@ def store(served_store: Path) -> Store:
 
 
 def test_the_folder_that_was_indexed_is_no_reason_for_a_warning(store: Store, served_images: Path) -> None:
-    assert files_warning(store, Originals(served_images), served_images) is None
+    assert files_warning(store, Originals(served_images), f"--images {served_images}", 1) is None
 
 
 def test_a_folder_without_any_of_the_files_is_named_beside_the_one_that_was_indexed(
     store: Store, served_images: Path, tmp_path: Path
 ) -> None:
-    assert files_warning(store, Originals(tmp_path), tmp_path) == (
+    assert files_warning(store, Originals(tmp_path), f"--images {tmp_path}", 1) == (
         f"WARNING: --images {tmp_path} holds none of the files of the store, which was indexed from "
         f"{served_images}: originals cannot be shown. Give the folder that was indexed."
     )
@@ -31,7 +31,7 @@ def test_a_folder_without_any_of_the_files_is_named_beside_the_one_that_was_inde
 
 def test_a_folder_one_level_too_high_or_too_low_holds_none(store: Store, served_images: Path) -> None:
     for folder in (served_images.parent, served_images / "images"):
-        assert "holds none" in str(files_warning(store, Originals(folder), folder))
+        assert "holds none" in str(files_warning(store, Originals(folder), f"--images {folder}", 1))
 
 
 def test_a_folder_with_some_of_the_files_says_how_many_were_found(
@@ -40,7 +40,7 @@ def test_a_folder_with_some_of_the_files_says_how_many_were_found(
     (tmp_path / "images").mkdir()
     for number in range(5):
         shutil.copy(served_images / f"images/{number:06}.png", tmp_path / "images")
-    text = files_warning(store, Originals(tmp_path), tmp_path)
+    text = files_warning(store, Originals(tmp_path), f"--images {tmp_path}", 1)
     assert text == (
         f"WARNING: --images {tmp_path} holds 5 of 53 files of the store that were checked. "
         f"It was indexed from {served_images}: the other originals cannot be shown."
@@ -59,7 +59,7 @@ def test_only_a_sample_of_the_files_is_checked(
 
     monkeypatch.setattr(Originals, "has", has)
     assert "holds 4 of 7 files of the store" in str(
-        files_warning(store, Originals(served_images), served_images)
+        files_warning(store, Originals(served_images), f"--images {served_images}", 1)
     )
     assert len(looked) == 7
 

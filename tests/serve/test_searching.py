@@ -5,8 +5,10 @@ import io
 import json
 from typing import Any
 
+import geopandas
 import numpy as np
 import pytest
+import shapely
 
 from marcir.search import Filter
 from marcir.search.queries import SearchableArchive, open_store, query_by_examples
@@ -78,7 +80,7 @@ def test_an_id_finds_the_others(server: Server, archive: SearchableArchive) -> N
     assert ids(answer) == [hit.id for hit in expected.hits]
     assert [hit["similarity"] for hit in answer["hits"]] == [hit.similarity for hit in expected.hits]
     labels = list(expected.query_labels)
-    assert answer["query"] == {"kind": "id", "labels": labels, "unknown": []}
+    assert answer["query"] == {"kind": "id", "images": [FIRST], "labels": labels, "unknown": []}
     assert (answer["offset"], answer["limit"], answer["total"], answer["more"]) == (0, 10, 52, True)
     assert answer["label_shares"] == expected.label_shares
     for hit in answer["hits"]:
@@ -107,7 +109,7 @@ def test_an_upload_finds_itself_and_its_vector_finds_the_same(server: Server) ->
     assert direct == by_vector
     assert direct["hits"][0]["id"] == FIRST
     assert direct["hits"][0]["similarity"] == pytest.approx(1, abs=1e-5)
-    assert direct["query"] == {"kind": "vector", "labels": [], "unknown": []}
+    assert direct["query"] == {"kind": "vector", "images": [], "labels": [], "unknown": []}
     assert (direct["total"], direct["hits"][0]["agreement"]) == (53, None)
 
 
@@ -125,13 +127,19 @@ def test_examples_may_be_ids_and_vectors(server: Server, archive: SearchableArch
     assert not {*like, *unlike} & set(ids(answer))
     assert answer["total"] == 50
     carried = [label for image in like for label in archive.store.look_up(image).labels]
-    assert answer["query"] == {"kind": "examples", "labels": list(dict.fromkeys(carried)), "unknown": []}
+    labels = list(dict.fromkeys(carried))
+    assert answer["query"] == {
+        "kind": "examples",
+        "images": [*like, *unlike],
+        "labels": labels,
+        "unknown": [],
+    }
 
 
 def test_labels_alone_find_images(server: Server, archive: SearchableArchive) -> None:
     answer = server.get("/api/search", label=["tree", "grass"], limit=5)
     assert ids(answer) == [hit.id for hit in archive.by_labels(["tree", "grass"], 5).hits]
-    assert answer["query"] == {"kind": "labels", "labels": ["tree", "grass"], "unknown": []}
+    assert answer["query"] == {"kind": "labels", "images": [], "labels": ["tree", "grass"], "unknown": []}
     assert answer["total"] == 53
 
 
@@ -224,6 +232,20 @@ def test_hits_as_geojson_have_their_boxes(server: Server) -> None:
     }
 
 
+def test_hits_as_geoparquet_are_those_of_geojson(server: Server) -> None:
+    query = {"id": FIRST, "limit": 200}
+    reply = server.ask("/api/search", {**query, "format": "geoparquet"})
+    assert reply.headers["content-type"] == "application/vnd.apache.parquet"
+    assert reply.headers["content-disposition"] == 'attachment; filename="hits.parquet"'
+    frame = geopandas.read_parquet(io.BytesIO(reply.body))
+    features = json.loads(server.ask("/api/search", {**query, "format": "geojson"}).body)["features"]
+    assert frame["id"].tolist() == [feature["id"] for feature in features]
+    for geometry, feature in zip(frame.geometry, features, strict=True):
+        assert (geometry and shapely.geometry.mapping(geometry)["type"]) == (
+            feature["geometry"] and feature["geometry"]["type"]
+        )
+
+
 def test_a_map_of_hits_without_boxes_is_refused(server: Server) -> None:
     status, text = server.refusal("/api/search", id=FIRST, format="geojson", min_similarity=1)
     assert (status, text) == (422, "geojson: no hit of this page has a bounding box. Ask for json or csv.")
@@ -235,11 +257,16 @@ def test_a_map_of_hits_without_boxes_is_refused(server: Server) -> None:
 @pytest.mark.parametrize(
     ("path", "asked", "status", "text"),
     [
-        ("search", {}, 422, "a search needs one of id, vector, like and label"),
-        ("search", {"id": FIRST, "label": "tree"}, 422, "a search needs one of id, vector, like and label"),
+        ("search", {}, 422, "a search needs one of id, vector, like, label and at"),
+        (
+            "search",
+            {"id": FIRST, "label": "tree"},
+            422,
+            "a search needs one of id, vector, like, label and at",
+        ),
         ("search", {"unlike": f"id:{FIRST}"}, 422, "unlike needs at least one example"),
-        ("search", {"like": FIRST}, 422, "an example is id:ID or vector:VECTOR"),
-        ("search", {"like": "id:"}, 422, "an example is id:ID or vector:VECTOR"),
+        ("search", {"like": FIRST}, 422, "an example is id:ID, vector:VECTOR or collection:NAME"),
+        ("search", {"like": "id:"}, 422, "an example is id:ID, vector:VECTOR or collection:NAME"),
         ("search", {"like": "id:/etc/passwd"}, 404, "no image '/etc/passwd' in the store"),
         ("search", {"id": "images/00000.png"}, 404, "Did you mean 'images/0000"),
         ("search", {"id": ""}, 422, "id: string should have at least 1 character."),
@@ -263,7 +290,7 @@ def test_a_map_of_hits_without_boxes_is_refused(server: Server) -> None:
             "search",
             {"id": FIRST, "format": "xml"},
             422,
-            "format: input should be 'json', 'csv' or 'geojson'.",
+            "format: input should be 'json', 'csv', 'geojson' or 'geoparquet'.",
         ),
         ("labels", {"all": "nothing"}, 422, "no image of the store has the label 'nothing'."),
         ("labels", {"id": FIRST}, 422, "unknown parameter 'id'."),

@@ -39,7 +39,12 @@ def test_unknown_labels_of_hits_are_listed_apart(
 def test_an_image_with_unknown_labels_is_compared_by_those_that_are_known(unknown_server: Server) -> None:
     found = unknown_server.get("/api/search", id=FIRST, limit=200)
     third = next(hit for hit in found["hits"] if hit["id"] == THIRD)
-    assert found["query"] == {"kind": "id", "labels": ["tree"], "unknown": ["grass", "it's"]}
+    assert found["query"] == {
+        "kind": "id",
+        "images": [FIRST],
+        "labels": ["tree"],
+        "unknown": ["grass", "it's"],
+    }
     assert (third["shared"], third["agreement"]) == (["tree"], 1)
 
 

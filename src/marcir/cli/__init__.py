@@ -26,8 +26,10 @@ COMMANDS = {
     "index": "embed an archive into a store, or update the store",
     "search": "find images in a store",
     "serve": "answer searches over HTTP, with a page for browsers",
+    "collections": "list, show and export the collections of a store",
+    "labels": "write the labels of a store and of its page as a label table",
     "info": "describe a model or a store",
-    "export": "write a model as ONNX",
+    "export": "write a model as ONNX, or an archive as GeoParquet or STAC",
 }
 _ABOUT = "Search remote-sensing image archives by content, learned from multi-label data."
 

@@ -28,9 +28,21 @@ def run(parser: Parser, arguments: Sequence[str]) -> None:
     if options.dataset is not None:
         from marcir.training.evaluate import evaluate
 
-        names = ("root", "labels", "unlisted", "part", "name", "on_broken", "seed", "device", "batch_size")
+        names = (
+            "root",
+            "labels",
+            "unlisted",
+            "part",
+            "split",
+            "name",
+            "on_broken",
+            "seed",
+            "device",
+            "batch_size",
+        )
+        folder = _model_folder(options)  # gives the model a name, too
         given = {name: getattr(options, name) for name in (*names, "allow_incomplete")}
-        result = evaluate(options.model, options.dataset, variants=variants, **given)
+        result = evaluate(folder, options.dataset, variants=variants, **given)
         evaluation, queries, gallery, notes = result.evaluation, result.queries, None, result.notes
         _draw_hits(options, queries, gallery, options.images or (options.query and result.root))
     else:
@@ -79,10 +91,17 @@ def _add_inputs(parser: Parser) -> None:
     )
     parser.add_shared("--root", help="with --dataset: the archive's folder")
     parser.add_argument(
-        "--model", metavar="RUN", help="with --dataset: a folder of marcir train (default: ImageNet features)"
+        "--model",
+        metavar="RUN|STORE",
+        help="with --dataset: a folder of marcir train, or the model of a store (default: ImageNet features)",
     )
     parser.add_argument(
         "--part", help="with --model: train, validation, test or all (default: the run's test images)"
+    )
+    parser.add_argument(
+        "--split",
+        metavar="JSON",
+        help="with --dataset: the parts of this split (default: of the model's run)",
     )
     parser.add_shared("--on-broken", help="with --dataset: refuse broken images or skip them")
 
@@ -95,14 +114,26 @@ def _check_inputs(parser: Parser, options: argparse.Namespace) -> None:
         parser.error("--embeddings needs --labels, their label table")
     if options.dataset is not None and options.gallery_embeddings is not None:
         parser.error("--gallery-embeddings goes with --embeddings, not with --dataset")
-    if options.dataset is None and (options.model or options.root or options.part):
-        parser.error("--model, --root and --part go with --dataset")
+    if options.dataset is None and (options.model or options.root or options.part or options.split):
+        parser.error("--model, --root, --part and --split go with --dataset")
     if (options.gallery_embeddings is None) != (options.gallery_labels is None):
         parser.error("--gallery-embeddings and --gallery-labels go together")
     if (options.images or options.query) and not options.figures:
         parser.error("--images and --query need --figures, the folder where pictures go")
     if options.query and not options.images and options.dataset is None:
         parser.error("--query needs --images, the folder of the images")
+
+
+def _model_folder(options: argparse.Namespace) -> str | Path | None:
+    """The folder of the model; that of a store is unpacked into the cache, and called after the store."""
+    if options.model is None or not any(Path(options.model).glob("*.lance")):
+        return options.model  # type: ignore[no-any-return]
+    from marcir.search.lance import LanceStore
+    from marcir.search.queries import unpacked_model
+
+    store = LanceStore(options.model)
+    options.name = options.name or Path(options.model).resolve().name
+    return unpacked_model(store, options.device).path
 
 
 def _draw_hits(options: argparse.Namespace, queries: Any, gallery: Any, images: Any) -> None:

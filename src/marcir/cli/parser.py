@@ -1,6 +1,7 @@
 """An argument parser whose errors are one line, and the options that several commands share."""
 
 import argparse
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -36,6 +37,10 @@ SHARED: dict[str, dict[str, Any]] = {
         "help": "images anywhere below this folder, or below s3://bucket/prefix",
     },
     "--store": {"required": True, "metavar": "URI", "help": "a store of marcir index"},
+    "--annotations": {
+        "metavar": "FILE",
+        "help": "collections and labels of the page (default: the file beside the store)",
+    },
     "--device": {"default": "auto", "metavar": "NAME", "help": _RUNS_ON},
     "--batch-size": {"type": int, "default": 64, "metavar": "N", "help": "images per batch (default 64)"},
     "--cluster": {
@@ -90,6 +95,9 @@ CUTTING = ("--window", "--stride", "--bands", "--resolution", "--nodata-max")
 PLAN = ("--config", "--results", "--jobs", "--cluster", "--cpus-per-run", "--gpus-per-run")
 
 
+_NEGATIVE = re.compile(r"-[\d.]")
+
+
 class Parser(argparse.ArgumentParser):
     """An argument parser whose errors are one line, with the nearest known name."""
 
@@ -108,11 +116,26 @@ class Parser(argparse.ArgumentParser):
 
     def parse(self, arguments: Sequence[str]) -> argparse.Namespace:
         """Parse all arguments; unknown ones are an error."""
-        parsed, unknown = self.parse_known_args(arguments)
+        parsed, unknown = self.parse_known_args(_with_negative_values(arguments))
         if unknown:
             options = [option for action in self._actions for option in action.option_strings]
             self.error(f"unknown argument '{unknown[0]}'. {did_you_mean(unknown[0], options)}")
         return parsed
+
+
+def _with_negative_values(arguments: Sequence[str]) -> list[str]:
+    """Join an option and a list of numbers that begins with a minus, which argparse takes for an option.
+
+    >>> _with_negative_values(["--at", "-97.3,47.1", "--json"])
+    ['--at=-97.3,47.1', '--json']
+    """
+    joined: list[str] = []
+    for argument in arguments:
+        if joined and _NEGATIVE.match(argument) and re.fullmatch(r"--[a-z-]+", joined[-1]):
+            joined[-1] += f"={argument}"
+        else:
+            joined.append(argument)
+    return joined
 
 
 def choose(

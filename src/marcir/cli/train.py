@@ -20,6 +20,7 @@ _SHORT = {
     "labels": "data.labels",
     "unlisted": "data.unlisted",
     "device": "train.device",
+    "store": "data.root",
 }
 
 
@@ -118,6 +119,10 @@ def _nested(settings: Mapping[str, Any]) -> dict[str, Any]:
 def _from_options(options: Mapping[str, Any]) -> dict[str, Any]:
     """Settings of options by dotted names; a short option must agree with the dotted one."""
     settings = {name: None if value == "null" else value for name, value in options.items() if "." in name}
+    if options["store"] is not None:
+        options = {**options, "dataset": options["dataset"] or "store"}
+        if options["dataset"] != "store" or options["root"] is not None:
+            raise ConfigError("--store: names the images and the labels; leave --dataset and --root out.")
     for short, name in _SHORT.items():
         value = options[short]
         if value is not None and settings.setdefault(name, value) != value:
@@ -129,13 +134,18 @@ def _add_options(parser: Parser, known: Mapping[str, Any]) -> None:
     from marcir.config import DataConfig, EncoderConfig, LabelsConfig, LossConfig, TrainConfig
     from marcir.schema import fields_of
 
-    parser.usage = "%(prog)s [--dataset NAME] [--root DIR] [--run DIR] [--SECTION.SETTING VALUE ...]"
+    parser.usage = (
+        "%(prog)s [--dataset NAME] [--root DIR] [--store URI] [--run DIR] [--SECTION.SETTING VALUE ...]"
+    )
     parser.description = (
         "Train an encoder on a labelled archive. Every setting has a default; the same command resumes an "
         "interrupted run."
     )
     parser.epilog = "The options of a loss are shown with its name: marcir train --loss.name marc --help"
     parser.add_shared(*ARCHIVE, required=False)
+    parser.add_shared(
+        "--store", required=False, help="instead of --dataset and --root: the images and labels of a store"
+    )
     parser.add_shared("--device", default=None)
     parser.add_argument("--run", metavar="DIR", help="the model folder (default: runs/DATA-LOSS)")
     parser.add_argument(

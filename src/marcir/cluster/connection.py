@@ -26,6 +26,8 @@ _ENVIRONMENT: Final = {
     "RAY_CLIENT_MAX_CONNECTION_TIMEOUT_S": "3",
 }
 _SECONDS: Final = 4.0  # for a connection, and for an answer
+# Ray's server starts a process per client; now and then that process dies when it starts (gRPC after a fork).
+_TRIES: Final = 3
 _CLIENT = re.compile(r"ray://([^\s:/]+|\[[0-9a-fA-F:]+\]):(\d{1,5})")
 
 
@@ -95,14 +97,18 @@ def _start(ray: Any, address: str, cpus: int | None) -> None:
             print(f"using the Ray cluster at {found}", file=sys.stderr, flush=True)
     if not found.startswith("ray://"):
         settings["log_to_driver"] = False
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # what matters is in the error
-            ray.init(found, logging_level=logging.ERROR, **settings)
-    except (ConnectionError, RuntimeError, ValueError, OSError) as error:
-        raise ClusterError(
-            f"--cluster {address}: cannot be used ({_cause(error)}).{_hint(found, error)}"
-        ) from error
+    for left in reversed(range(_TRIES)):
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # what matters is in the error
+                ray.init(found, logging_level=logging.ERROR, **settings)
+            return
+        except (ConnectionError, RuntimeError, ValueError, OSError) as error:
+            if left and isinstance(error, ConnectionAbortedError):
+                continue
+            raise ClusterError(
+                f"--cluster {address}: cannot be used ({_cause(error)}).{_hint(found, error)}"
+            ) from error
 
 
 def _cause(error: Exception) -> str:

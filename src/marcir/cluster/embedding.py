@@ -16,6 +16,8 @@ import marcir
 from marcir.checks import check_int
 from marcir.cluster.actor_pool import ActorPool
 from marcir.cluster.connection import check_version
+from marcir.data.image_folder import ImageFile
+from marcir.data.image_source import SourceImage
 from marcir.data.object_storage import ImagePath, S3Path, image_path
 from marcir.data.prefetch import in_batches
 from marcir.data.validation import OnBroken, check_on_broken, raise_if_broken
@@ -23,7 +25,7 @@ from marcir.errors import ClusterError, ConfigError, MarcirError, needs
 from marcir.model.embed import embed_files
 from marcir.model.model import load_model
 from marcir.progress import progress_bar
-from marcir.search.image_rows import ImageFile, NotEmbedded, embed_rows
+from marcir.search.image_rows import NotEmbedded, embed_rows
 from marcir.search.records import Row
 from marcir.types import Embeddings
 
@@ -79,15 +81,15 @@ class ClusterEmbedding:
     def rows(
         self,
         model: Mapping[str, bytes],
-        files: Sequence[ImageFile],
+        images: Sequence[SourceImage],
         batch_size: int,
         note: Callable[[NotEmbedded], None],
     ) -> Iterator[list[Row]]:
         """Rows of a store, see `EmbedRows`."""
-        blocks = self._blocks(files, batch_size)
+        blocks = self._blocks(images, batch_size)
         for _, result in self._run("rows", model, blocks, batch_size, "indexing"):
-            for file in result.not_embedded:
-                note(file)
+            for image in result.not_embedded:
+                note(image)
             yield to_rows(result.rows)
 
     def vectors(
@@ -118,7 +120,7 @@ class ClusterEmbedding:
         self,
         what: str,
         model: Mapping[str, bytes],
-        blocks: list[list[ImageFile]],
+        blocks: list[list[SourceImage]],
         batch_size: int,
         title: str,
     ) -> Iterator[tuple[int, Any]]:
@@ -126,8 +128,7 @@ class ClusterEmbedding:
         if not blocks:
             return
         weights = self.ray.put(dict(model))  # once, whatever the number of actors
-        first = blocks[0][0]
-        root = str(first.path)[: -len(first.id)]
+        root = blocks[0][0].root
         remote = self.ray.remote(_Embedder).options(num_cpus=self.cpus, num_gpus=int(self._on_gpus))
         device = "cuda" if self._on_gpus else "cpu"
 
@@ -140,13 +141,12 @@ class ClusterEmbedding:
                 advance(len(blocks[number]), rates.after(result.node, len(blocks[number])))
                 yield number, result
 
-    def _blocks(self, files: Sequence[ImageFile], batch_size: int) -> list[list[ImageFile]]:
+    def _blocks(self, images: Sequence[SourceImage], batch_size: int) -> list[list[SourceImage]]:
         """Images in blocks of whole batches; paths are absolute, since actors work in other folders."""
         check_int("batch_size", batch_size, 1)
-        batches = math.ceil(len(files) / batch_size)
+        batches = math.ceil(len(images) / batch_size)
         size = min(_BATCHES, max(1, batches // (_BLOCKS_PER_ACTOR * self.actors)))
-        named = (ImageFile(file.id, file.path.absolute(), file.stored) for file in files)
-        return list(in_batches(named, size * batch_size))
+        return list(in_batches((image.absolute() for image in images), size * batch_size))
 
     @property
     def _on_gpus(self) -> bool:
@@ -204,6 +204,8 @@ class _Embedder:
     def _check_images(self) -> None:
         """Refuse a machine that cannot read the images; otherwise all of them would seem to be broken."""
         root = image_path(self._root)
+        if self._root.startswith(("http://", "https://")):
+            return  # each scene is asked for by its own address
         if isinstance(root, S3Path):
             try:
                 root.check()
@@ -214,17 +216,17 @@ class _Embedder:
                 ) from error
         elif not root.is_dir():
             raise ClusterError(
-                f"{self._node}: has no folder {self._root}. Images must lie on a disk that all machines of "
-                "the cluster share, under the same path, or on object storage."
+                f"{self._node}: has no folder {self._root}. Images and scenes must lie on a disk that all "
+                "machines of the cluster share, under the same path, or on object storage."
             )
 
-    def work(self, files: list[ImageFile]) -> _RowsResult | _VectorsResult:
-        """Embed a block."""
-        return self._rows(files) if self._what == "rows" else self._vectors(files)
+    def work(self, block: list[Any]) -> _RowsResult | _VectorsResult:
+        """Embed a block: images of any source for rows, files for vectors."""
+        return self._rows(block) if self._what == "rows" else self._vectors(block)
 
-    def _rows(self, files: list[ImageFile]) -> _RowsResult:
+    def _rows(self, images: list[SourceImage]) -> _RowsResult:
         others: list[NotEmbedded] = []
-        batches = embed_rows(self._model, files, self._batch_size, others.append, self._threads)
+        batches = embed_rows(self._model, images, self._batch_size, others.append, self._threads)
         rows = [row for batch in batches for row in batch]
         return _RowsResult(self._node, to_table(rows, self._model.dim), others)
 

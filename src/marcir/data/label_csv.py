@@ -17,7 +17,7 @@ Unlisted = Literal["absent", "unknown"]
 State = Literal["present", "absent", "unknown"]
 Line = tuple[int, list[str]]
 # Before a label name in a list, and in the cells of a matrix.
-_SIGNS: dict[str, State] = {"?": "unknown", "!": "absent"}
+SIGNS: dict[str, State] = {"?": "unknown", "!": "absent"}
 _CELLS: dict[str, State] = {"1": "present", "0": "absent", "?": "unknown", "": "unknown"}
 _UNLISTED = re.compile(r"#\s*unlisted\s*:\s*(\w+)", re.IGNORECASE)
 _DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
@@ -58,6 +58,15 @@ class LabelTable(NamedTuple):
     is_list: bool
 
 
+def can_name(image: str) -> bool:
+    r"""Whether a label table can hold the name of an image.
+
+    >>> [can_name(image) for image in ("a b.png", " a.png", "a\nb.png", "# unlisted: absent")]
+    [True, False, False, False]
+    """
+    return image == image.strip() and not set(image) & set("\r\n\0") and not _UNLISTED.match(image)
+
+
 def path_below(root: ImagePath, path: str) -> str:
     """Normalise a path of a table, relative to the image folder.
 
@@ -79,8 +88,9 @@ def read_label_table(
 
     A matrix has one column per label (`path,building,road`) with 1 for present, 0 for absent, and `?` or
     nothing for unknown. A list has the column `labels`, with `;` between names (`path,labels`): `name` is
-    present, `?name` unknown, `!name` absent. Labels that a list does not name are absent; with the first line
-    `# unlisted: unknown` they are unknown. A byte-order mark, CRLF and blank lines are accepted.
+    present, `?name` unknown, `!name` absent; a table of windows (`id,...,labels`) is a list, too. Labels that
+    a list does not name are absent; with the first line `# unlisted: unknown` they are unknown. A byte-order
+    mark, CRLF and blank lines are accepted.
 
     Args:
         path: The table.
@@ -112,7 +122,7 @@ def read_label_table(
             raise DataError(f"{where}: '{cells[0].strip()}' must be the first line of the table. Move it.")
         if len(cells) != len(header):
             raise DataError(_column_count_error(where, header, cells, delimiter))
-        states = parse_states(where, cells[1], spellings) if is_list else _matrix_cells(where, names, cells)
+        states = parse_states(where, cells[-1], spellings) if is_list else _matrix_cells(where, names, cells)
         read.append((cells[0].strip(), states, line))
     if is_list:
         names = sorted({label for _, states, _ in read for label in states} | set((spellings or {}).values()))
@@ -241,7 +251,9 @@ def _check_header(where: str, header: list[str], delimiter: str) -> None:
 
 
 def _is_list(header: list[str]) -> bool:
-    return [name.lower() for name in header[1:]] == ["labels"]
+    """Whether the last column lists labels: after the path, or in a table of windows, after ids."""
+    first, *others, last = (name.lower() for name in header)
+    return last == "labels" and (not others or first == "id")
 
 
 def _other_delimiter(text: str, delimiter: str) -> str | None:
@@ -253,7 +265,7 @@ def _column_count_error(where: str, header: list[str], cells: list[str], delimit
     text = f"{where}: expected {len(header)} columns as in the header, found {len(cells)}"
     if len(cells) == 1 and (other := _other_delimiter(cells[0], delimiter)):
         return f"{text}, separated by {other}? Columns are separated by {_DELIMITERS[delimiter]}."
-    if _is_list(header) and len(cells) > 2:
+    if _is_list(header) and len(header) == 2 and len(cells) > 2:
         return f"{text}. Separate labels by semicolons: {';'.join(cell.strip() for cell in cells[1:3])}"
     return f"{text}. Use the same number in every line."
 
@@ -288,7 +300,7 @@ def parse_states(where: str, cell: str, spellings: Mapping[str, str] | None) -> 
     states: dict[str, State] = {}
     written: dict[str, str] = {}
     for entry in filter(None, (part.strip() for part in cell.split(";"))):
-        sign = entry[0] if entry[0] in _SIGNS else ""
+        sign = entry[0] if entry[0] in SIGNS else ""
         name = entry.removeprefix(sign).strip()
         if not name:
             raise DataError(
@@ -296,14 +308,14 @@ def parse_states(where: str, cell: str, spellings: Mapping[str, str] | None) -> 
                 "for an absent one. Where all that is not listed is unknown, begin the table with "
                 "'# unlisted: unknown'."
             )
-        if sign and (name[0] in _SIGNS or name[-1] in _SIGNS):
-            bare = name.strip("".join(_SIGNS) + " ") or "name"
+        if sign and (name[0] in SIGNS or name[-1] in SIGNS):
+            bare = name.strip("".join(SIGNS) + " ") or "name"
             raise DataError(f"{where}: '{entry}' has two signs. Write ?{bare} (unknown) or !{bare} (absent).")
-        if name[-1] in _SIGNS:
-            bare = name.strip("".join(_SIGNS) + " ")
+        if name[-1] in SIGNS:
+            bare = name.strip("".join(SIGNS) + " ")
             raise DataError(f"{where}: '{entry}' has its sign after the name. Write {name[-1]}{bare}.")
         label = _canonical(where, name, spellings)
-        state: State = _SIGNS.get(sign, "present")
+        state: State = SIGNS.get(sign, "present")
         if states.setdefault(label, state) != state:
             raise DataError(f"{where}: '{written[label]}' and '{entry}' contradict each other. Keep one.")
         written.setdefault(label, entry)

@@ -171,7 +171,12 @@ def image_path(path: str | ImagePath) -> ImagePath:
 
 def reading_threads(path: ImagePath, threads: int | None) -> int | None:
     """Threads that read images like this one; `threads` for files, more for objects."""
-    return max(_THREADS, threads or processors()) if isinstance(path, S3Path) else threads
+    return many_threads(threads) if isinstance(path, S3Path) else threads
+
+
+def many_threads(threads: int | None) -> int:
+    """Threads that read from a server: more than processors, since they wait for most of the time."""
+    return max(_THREADS, threads or processors())
 
 
 def _is_clean(key: str) -> bool:

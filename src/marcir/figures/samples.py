@@ -46,3 +46,15 @@ def displayable(image: np.ndarray) -> np.ndarray:
     shown = pixels[:, :, 0] if image.shape[2] < 3 else pixels[:, :, :3]
     clipped: np.ndarray = np.clip(shown, 0, 1)
     return clipped
+
+
+def display_bytes(image: np.ndarray) -> np.ndarray:
+    """An image as `displayable` shows it, in bytes. (H, W) or (H, W, 3)
+
+    >>> display_bytes(np.full((1, 1, 4), 200, np.uint8))
+    array([[[200, 200, 200]]], dtype=uint8)
+    """
+    if image.dtype == np.uint8:
+        return np.ascontiguousarray(image[:, :, 0] if image.shape[2] < 3 else image[:, :, :3])
+    shown: np.ndarray = (255 * displayable(image)).astype(np.uint8)
+    return shown

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from marcir.geo.listing import list_scenes as list_scenes
     from marcir.geo.reading import WindowReader as WindowReader
     from marcir.geo.scene import Scene as Scene
+    from marcir.geo.scene_archive import SceneArchive as SceneArchive
     from marcir.geo.windows import Window as Window
     from marcir.geo.windows import WindowGrid as WindowGrid
     from marcir.geo.windows import windows_of as windows_of
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 _PUBLIC = {
     "Footprint": "marcir.geo.footprints",
     "Scene": "marcir.geo.scene",
+    "SceneArchive": "marcir.geo.scene_archive",
     "Window": "marcir.geo.windows",
     "WindowGrid": "marcir.geo.windows",
     "WindowReader": "marcir.geo.reading",

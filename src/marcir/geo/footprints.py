@@ -24,6 +24,8 @@ with needs("geo"):
 
 # Pieces per edge. At 77 km and 45 degrees the true edge is within half a metre of them.
 _PIECES = 16
+# Degrees, about 0.1 m: straight edges keep their corners only.
+_STRAIGHT = 1e-6
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,16 @@ class Footprint:
 
     geometry: Polygon | MultiPolygon
     bbox: tuple[float, float, float, float]
+
+    @property
+    def outline(self) -> Polygon | MultiPolygon:
+        """The geometry, with the corners only where its edges are straight."""
+        return shapely.simplify(self.geometry, _STRAIGHT)
+
+    @property
+    def wkb(self) -> bytes:
+        """The outline as well-known binary."""
+        return bytes(shapely.to_wkb(self.outline))
 
 
 def footprints_of(windows: Sequence[Window]) -> list[Footprint]:
@@ -108,6 +120,8 @@ def _reproject(scene: Scene, points: np.ndarray) -> np.ndarray:
     flat = points.reshape(-1, 2)
     try:
         longitudes, latitudes = to_wgs84(scene.crs).transform(flat[:, 0], flat[:, 1], errcheck=True)
+        if not np.isfinite(longitudes).all() or not np.isfinite(latitudes).all():
+            raise ProjError("not every projection has an error for it")
     except ProjError as error:
         raise DataError(
             f"{scene.id}: a part of it lies outside of its projection and has no longitude and latitude. "

@@ -1,7 +1,5 @@
 """Cut scenes into windows, label them from a map, and write a dataset that can be trained on."""
 
-import secrets
-import shutil
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
@@ -11,7 +9,7 @@ from typing import Protocol, get_args
 import marcir
 from marcir.checks import check_choice, check_fraction, check_not_negative, check_positive
 from marcir.errors import ConfigError, DataError
-from marcir.files import reason
+from marcir.files import atomic_folder, check_new_folder
 from marcir.geo.blocks import places_of
 from marcir.geo.class_areas import JSON, PARQUET, ClassAreas
 from marcir.geo.class_rasters import ClassRaster
@@ -132,7 +130,7 @@ def label_windows(
     check_not_negative("split_blocks", split_blocks)
     check_choice("unmapped", unmapped, get_args(Unmapped))
     grid, out = WindowGrid(window, stride, resolution), Path(out)
-    _check_out(out)
+    check_new_folder(out, "--out")
     class_map = _open_map(Path(map), field, Legend() if legend is None else Legend.load(legend))
     found = _scenes(scenes, bands, Path(map))
     cut = _Cut(class_map, grid, nodata_max, keep_unmapped=unmapped == "absent")
@@ -157,7 +155,9 @@ def label_windows(
         scenes=cut.recorded_scenes(),
     )
     rows = _rows(cut, settings)
-    _write(out, rows, settings)
+    with atomic_folder(out, "--out") as folder:
+        write_table(folder / TABLE, rows)
+        save(folder / SETTINGS, settings, indent=1)
     blocks = {row.place.block for row in rows if row.place is not None}
     return LabelledWindows(
         out=out,
@@ -170,7 +170,7 @@ def label_windows(
         skipped=sum(cut.counts.skipped.values()),
         repaired=getattr(class_map, "repaired", 0),
         broken=found.broken | cut.counts.broken,
-        notes=_notes(found, blocks, split_blocks),
+        notes=_notes(found, blocks, settings),
     )
 
 
@@ -257,8 +257,9 @@ def _rows(cut: _Cut, settings: WindowSettings) -> list[WindowRow]:
     return rows
 
 
-def _notes(found: SceneList, blocks: set[str], side: float) -> list[str]:
-    notes = differences(found.scenes)
+def _notes(found: SceneList, blocks: set[str], settings: WindowSettings) -> list[str]:
+    notes = differences(found.scenes, settings.resolution)
+    side = settings.split_blocks
     if side and len(blocks) < 3:
         notes.append(
             f"{len(blocks)} block(s) of {side:g} m are too few for training, validation and test. Give "
@@ -298,26 +299,6 @@ def _scenes(source: str | Path, bands: Sequence[int | str] | None, class_map: Pa
     if len({(len(scene.bands), scene.dtype) for scene in scenes}) > 1:
         raise DataError(f"{source}: {differences(scenes)[0]} A model needs them alike.")
     return SceneList(scenes, found.broken)
-
-
-def _check_out(out: Path) -> None:
-    if out.exists() and not (out.is_dir() and not any(out.iterdir())):
-        raise ConfigError(f"--out {out}: is there already and not an empty folder. Choose another.")
-
-
-def _write(out: Path, rows: list[WindowRow], settings: WindowSettings) -> None:
-    """Write both files into a folder that appears when it is complete."""
-    part = out.absolute().with_name(f".{out.name}.{secrets.token_hex(4)}.part")
-    try:
-        part.mkdir(parents=True)
-        write_table(part / TABLE, rows)
-        save(part / SETTINGS, settings, indent=1)
-        _check_out(out)
-        part.replace(out)  # which may be an empty folder
-    except OSError as error:
-        raise ConfigError(f"--out {out}: cannot be written ({reason(error)}). Choose another.") from error
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
 
 
 def _absolute(source: str | Path) -> str:

@@ -73,8 +73,7 @@ class Scene:
             that is among `bands` does not.
         file_bands: The bands that its files have.
         block: Height and width of the file's blocks, in pixels.
-        time: When it was taken: STAC `datetime`, else the TIFF tag, else None. UTC where no zone is
-            given.
+        time: When it was taken: STAC `datetime`, else the TIFF tag, else None. In UTC.
         fingerprint: Size and time of its files, without the content hash.
     """
 
@@ -95,7 +94,7 @@ class Scene:
 
     @property
     def date(self) -> datetime.date | None:
-        """The day it was taken, where known."""
+        """The day it was taken in UTC, where known."""
         return None if self.time is None else self.time.date()
 
     @cached_property
@@ -148,20 +147,26 @@ def parse_bands(text: str) -> tuple[int | str, ...]:
     return tuple(int(name) if name.isdecimal() else name for name in names)
 
 
-def differences(scenes: Iterable[Scene]) -> list[str]:
+def differences(scenes: Iterable[Scene], resolution: float | None = None) -> list[str]:
     """One line for each property in which scenes differ: number of bands, dtype, resolution.
 
     Scenes may differ; but a model takes one number of bands, and a window of 256 pixels covers other ground
-    in a scene of another resolution.
+    in a scene of another resolution, unless all are read at one `resolution`.
     """
     found = list(scenes)
     lines = [
         _difference(found, "bands", lambda scene: f"{len(scene.bands)}", "Choose bands with --bands."),
         _difference(found, "dtype", lambda scene: scene.dtype, "Values are not scaled to each other."),
-        _difference(
-            found, "metres per pixel", lambda scene: f"{_metres(scene):.3g}", "Read all at one --resolution."
-        ),
     ]
+    if resolution is None:
+        lines.append(
+            _difference(
+                found,
+                "metres per pixel",
+                lambda scene: f"{_metres(scene):.3g}",
+                "Read all at one --resolution.",
+            )
+        )
     return [line for line in lines if line]
 
 

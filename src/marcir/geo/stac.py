@@ -28,7 +28,7 @@ class StacScene:
     Attributes:
         id: Collection and item, with characters that are unusual in ids replaced by `_`.
         assets: Absolute path or address by name of the asset, in the order of the bands.
-        time: `datetime`, or the start of the item's range of time.
+        time: `datetime`, or the start of the item's range of time, in UTC.
     """
 
     id: str
@@ -100,16 +100,21 @@ def _item(
 ) -> StacScene:
     try:
         item = pystac.Item.from_dict(content, preserve_dict=True)
-        time = item.datetime or item.common_metadata.start_datetime
+        time = _in_utc(item.datetime or item.common_metadata.start_datetime)
         names = [part for part in (item.collection_id, item.id) if part]
         hrefs = {name: asset["href"] for name, asset in content["assets"].items() if _is_tiff(asset)}
     except Exception as error:  # pystac raises whatever a value of a wrong type leads to
         raise DataError(f"{href}: not a valid STAC item ({reason(error)}).") from error
     chosen = _choose(href, list(hrefs), bands)
-    if time is not None and time.tzinfo is None:
-        time = time.replace(tzinfo=datetime.UTC)
     assets = {name: resolve_href(hrefs[name], href, root) for name in chosen}
     return StacScene("/".join(_UNSAFE.sub("_", str(name)) for name in names), assets, time)
+
+
+def _in_utc(time: datetime.datetime | None) -> datetime.datetime | None:
+    """The same moment in UTC, so that days of all scenes can be compared; UTC where no zone is given."""
+    if time is None:
+        return None
+    return time.replace(tzinfo=datetime.UTC) if time.tzinfo is None else time.astimezone(datetime.UTC)
 
 
 def _choose(href: str, names: list[str], bands: Sequence[int | str] | None) -> list[str]:

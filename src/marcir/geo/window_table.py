@@ -37,8 +37,6 @@ COLUMNS = (
     "west", "south", "east", "north", "footprint", "labels",
 )  # fmt: skip
 _REMAKE = "make the dataset again with marcir data windows"
-# Degrees, about 0.1 m: straight edges keep their corners only.
-_STRAIGHT = 1e-6
 
 
 @record()
@@ -111,7 +109,6 @@ def write_table(path: Path, rows: Iterable[WindowRow]) -> None:
 
 def _cells(row: WindowRow) -> list[object]:
     window, scene = row.window, row.window.scene
-    outline = shapely.simplify(row.footprint.geometry, _STRAIGHT)
     return [
         window.id,
         scene.id,
@@ -120,7 +117,7 @@ def _cells(row: WindowRow) -> list[object]:
         row.place.block if row.place else "",
         ";".join(sorted(row.place.shared)) if row.place else "",
         *(round(degrees, 7) for degrees in row.footprint.bbox),
-        shapely.to_wkt(outline, rounding_precision=7),
+        shapely.to_wkt(row.footprint.outline, rounding_precision=7),
         ";".join([*row.present, *(f"?{name}" for name in row.unknown)]),
     ]
 

@@ -82,7 +82,7 @@ def run_batches(
             return network(payload, to_device(images, device))
 
     remaining = iter(batches)
-    workers = min(torch.get_num_threads(), _MOST_WORKERS) if device.type == "cpu" else 1
+    workers = min(_processors(), _MOST_WORKERS) if device.type == "cpu" else 1
     first = deque(islice(remaining, max(2, workers)))
     if len(first) < 2:  # one query must not wait for a single processor
         yield from ((payload, _fetch(compute(payload, images))) for payload, images in first)
@@ -98,6 +98,12 @@ def run_batches(
         while launched:
             payload, vectors = launched.popleft()
             yield payload, _fetch(vectors.result())
+
+
+def _processors() -> int:
+    # A thread takes the default at its first call of torch and keeps it: not while a pool changes it.
+    with _POOL_START:
+        return torch.get_num_threads()
 
 
 @contextmanager

@@ -1,19 +1,19 @@
 """Embed the images of a folder, or of a prefix on object storage."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Protocol
 
 import numpy as np
 
 from marcir.checks import check_int
-from marcir.data.archive import image_files
-from marcir.data.images import SUFFIXES, read_image
-from marcir.data.object_storage import ImagePath, S3Path, image_path, reading_threads
+from marcir.data.image_folder import ImageFolder
+from marcir.data.images import read_image
+from marcir.data.object_storage import ImagePath, reading_threads
 from marcir.data.prefetch import in_batches, read_batches
 from marcir.data.validation import OnBroken, check_on_broken, raise_if_broken
-from marcir.errors import BrokenImageError, ConfigError, DataError
+from marcir.errors import BrokenImageError, ConfigError
 from marcir.files import refuse_address
 from marcir.model.model import BATCH, Model, load_model, model_files
 from marcir.model.pretrained import pretrained_model
@@ -63,55 +63,21 @@ def embed_folder(
         raise ConfigError(f"--out {out}: must end in .npz or .parquet.")
     refuse_address("--out", out)
     refuse_address("--model", model)
-    ids, paths = images_of_folder(images)
-    loaded, files = _loaded(model, paths, device)
+    folder = ImageFolder(images)
+    loaded, files = _loaded(model, folder, device)
     if embed is None:
-        embeddings, broken = embed_files(loaded, ids, paths, on_broken, batch_size)
+        embeddings, broken = embed_files(loaded, folder.ids, folder.paths, on_broken, batch_size)
     else:
-        embeddings, broken = embed(files, ids, paths, on_broken, batch_size)
+        embeddings, broken = embed(files, folder.ids, folder.paths, on_broken, batch_size)
     embeddings.save(out)
     return embeddings, broken
 
 
-def _loaded(
-    model: str | Path | None, paths: Sequence[ImagePath], device: str
-) -> tuple[Model, dict[str, bytes]]:
+def _loaded(model: str | Path | None, images: ImageFolder, device: str) -> tuple[Model, dict[str, bytes]]:
     """The model that is named, or the pretrained one; and its files."""
     if model is None:
-        return pretrained_model(paths, device)
+        return pretrained_model(images, device)
     return load_model(model, device), model_files(Path(model))
-
-
-def images_of_folder(folder: str | ImagePath) -> tuple[list[str], list[ImagePath]]:
-    """Ids (relative paths) and paths of all images below a folder, or below `s3://bucket/prefix`.
-
-    Raises:
-        DataError: If it is neither, has no images, or cannot be listed.
-    """
-    root = image_path(folder)
-    paths: list[ImagePath]
-    if isinstance(root, S3Path):
-        ids = _image_keys(root.keys())
-        paths = [root / image for image in ids]
-    elif root.is_dir():
-        files = image_files(root, SUFFIXES)
-        ids, paths = [path.relative_to(root).as_posix() for path in files], [*files]
-    else:
-        raise DataError(f"--images {folder}: not a folder, and not an address s3://bucket/prefix.")
-    if not ids:
-        raise DataError(f"--images {root}: no images below it ({', '.join(sorted(SUFFIXES))}).")
-    return ids, paths
-
-
-def _image_keys(keys: Iterable[str]) -> list[str]:
-    """Keys of images, in the order and with the names that `image_files` accepts.
-
-    >>> _image_keys(["a.png", "a/b.PNG", "a/.c.png", "labels.csv"])
-    ['a/b.PNG', 'a.png']
-    """
-    names = [key.split("/") for key in keys]
-    images = [parts for parts in names if PurePosixPath(parts[-1]).suffix.lower() in SUFFIXES]
-    return ["/".join(parts) for parts in sorted(images) if not parts[-1].startswith(".")]
 
 
 def embed_files(

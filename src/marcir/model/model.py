@@ -73,7 +73,7 @@ class Model:
         vectors = [vectors for _, vectors in self.embed_batches((None, batch) for batch in squares)]
         return np.concatenate(vectors) if vectors else np.zeros((0, self.dim), np.float32)
 
-    def preprocess(self, pixels: np.ndarray, where: ImagePath) -> np.ndarray:
+    def preprocess(self, pixels: np.ndarray, where: str | ImagePath) -> np.ndarray:
         """Convert an image to the model's pixel format and `packed_size`. (S, S, C)"""
         fitted = PixelFormat(self.config.bands, np.dtype(self.config.dtype)).fit(pixels, where)
         return to_square(fitted, self.config.packed_size)

@@ -1,6 +1,6 @@
 """A model without training: features of a backbone with ImageNet weights, for any pixel format."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from itertools import chain
 from pathlib import Path
 from typing import TypeVar
@@ -10,8 +10,8 @@ import torch
 
 import marcir
 from marcir.data.archive import Archive
-from marcir.data.images import PixelFormat, most_common_format, read_image, read_pixel_format
-from marcir.data.object_storage import ImagePath, reading_threads
+from marcir.data.image_source import ImageSource
+from marcir.data.images import PixelFormat, most_common_format
 from marcir.data.prefetch import read_batches
 from marcir.data.resize import eval_transform, packed_size, to_square, unit_range
 from marcir.errors import BrokenImageError, DataError
@@ -30,9 +30,7 @@ _HEADERS, _SAMPLED = 1000, 256
 _RGB = PixelFormat(3, np.dtype(np.uint8))
 
 
-def pretrained_model(
-    images: Sequence[ImagePath] | Archive, device: str = "auto"
-) -> tuple[Model, dict[str, bytes]]:
+def pretrained_model(images: ImageSource | Archive, device: str = "auto") -> tuple[Model, dict[str, bytes]]:
     """Make a model of ImageNet features for these images; also return the files of its model folder.
 
     The model is the same for all images of three 8-bit bands. For others the first layer is adapted to the
@@ -42,13 +40,7 @@ def pretrained_model(
         DataError: If none of them can be read.
     """
     chosen_device = choose_device(device)
-
-    def read_format(position: int) -> PixelFormat:
-        if isinstance(images, Archive):
-            return images.pixel_format(position)
-        return read_pixel_format(images[position])
-
-    pixel_format = most_common_format(_read_some(images, _HEADERS, read_format))
+    pixel_format = most_common_format(_read_some(images, _HEADERS, images.pixel_format))
     assert pixel_format is not None  # noqa: S101  # some image was read
     backbone = create_backbone(BACKBONE, pixel_format.bands, SIZE, "imagenet")
     if pixel_format == _RGB:
@@ -95,16 +87,12 @@ the labels mean.
 
 
 def _adapted_encoder(
-    backbone: Backbone, pixel_format: PixelFormat, images: Sequence[ImagePath] | Archive, device: torch.device
+    backbone: Backbone, pixel_format: PixelFormat, images: ImageSource | Archive, device: torch.device
 ) -> Encoder:
     """An encoder with band and batch-norm statistics of a sample of the images."""
 
     def square(position: int) -> np.ndarray:
-        if isinstance(images, Archive):
-            pixels, name = images.read(position), images.ids[position]
-        else:
-            pixels, name = read_image(images[position]), str(images[position])
-        return to_square(pixel_format.fit(pixels, name), SIZE)
+        return to_square(pixel_format.fit(images.read(position), images.ids[position]), SIZE)
 
     stacked = np.stack(_read_some(images, _SAMPLED, square))
     squares = torch.from_numpy(stacked).permute(0, 3, 1, 2)  # (N, C, S, S)
@@ -117,9 +105,7 @@ def _adapted_encoder(
     return encoder
 
 
-def _read_some(
-    images: Sequence[ImagePath] | Archive, most: int, read: Callable[[int], Result]
-) -> list[Result]:
+def _read_some(images: ImageSource | Archive, most: int, read: Callable[[int], Result]) -> list[Result]:
     """Read a sample of the images by position, without broken ones; a DataError if there is no other."""
 
     def attempt(position: int) -> Result | BrokenImageError:
@@ -129,7 +115,7 @@ def _read_some(
             return error
 
     sample = range(0, len(images), -(-len(images) // most))
-    threads = None if isinstance(images, Archive) else reading_threads(images[0], None)
+    threads = None if isinstance(images, Archive) else images.reading_threads(None)
     batches = read_batches(sample, attempt, 64, threads=threads)
     found = list(chain.from_iterable(batches))
     results = [each for each in found if not isinstance(each, BrokenImageError)]

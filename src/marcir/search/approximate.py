@@ -2,7 +2,10 @@
 # ruff: noqa: D102  (documented in `Snapshot`)
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,9 +14,13 @@ import pyarrow.compute as pc
 
 from marcir.checks import check_int
 from marcir.data.prefetch import in_batches
+from marcir.search.area import Box, enclosing_box, parts_of
 from marcir.search.arrow import (
+    CORNERS,
     DETAILS,
     LABELS,
+    OPTIONAL,
+    PLACE,
     UNKNOWN,
     complete,
     optional_column,
@@ -23,9 +30,13 @@ from marcir.search.arrow import (
 )
 from marcir.search.exact import random_rows
 from marcir.search.lance_io import translate_errors
+from marcir.search.listing_order import Listed, SortKey
 from marcir.search.missing import missing, no_common_image, unknown_label
-from marcir.search.records import Filter, Neighbour, Row, check_queries
-from marcir.search.store import OptionalField, Snapshot
+from marcir.search.places import PlaceIndex
+from marcir.search.records import Extent, Filter, LabelStates, Neighbour, Row, check_queries
+from marcir.search.relabelled import relabelled
+from marcir.search.store import OptionalField, RowTable, Snapshot
+from marcir.search.table_rows import TableRows
 
 # An approximate index alone finds two of three neighbours; candidates are compared exactly again.
 REFINE = 10
@@ -54,13 +65,28 @@ _ALL = 10**6  # partitions: more than any index has
 _FEW = 1000
 _FEW_SHARE = 0.001
 IDS_PER_QUERY = 500
+# How much deeper a search by place goes where too many of the nearest only have their boxes there.
+_DEEPER = 4
 
 
 # Number of images of each label: that have it, and where it is unknown.
 _Counts = tuple[dict[str, int], dict[str, int]]
 
 
-class ApproximateSearch(Snapshot):
+@dataclass
+class _Held:
+    """What was read of a table last, for all copies of a snapshot.
+
+    Attributes:
+        ordered: Version of the table, and its rows.
+        passed: Version of the table and a filter, and the rows that pass it.
+    """
+
+    ordered: tuple[int, TableRows] | None = None
+    passed: tuple[tuple[int, Filter], np.ndarray] | None = None
+
+
+class ApproximateSearch(Snapshot, RowTable):
     """A `Snapshot` that reads the LanceDB table for every question, with its approximate index if it has one.
 
     Neighbours are searched in multiples of a page. A deeper search may find others: pages of one search are
@@ -72,6 +98,12 @@ class ApproximateSearch(Snapshot):
     def __init__(self, uri: str, table: Any, dim: int, page: int = 1) -> None:
         self._uri, self._table, self._dim, self._page = uri, table, dim, page
         self._counted: tuple[int, _Counts] = (-1, ({}, {}))  # version of the table, its labels
+        self._held = _Held()
+        self._relabelled: Callable[[Row], Row] | None = None  # where labels are not those of the table
+
+    @property
+    def version(self) -> str:
+        return str(self._table.version)
 
     def search(
         self, vectors: np.ndarray, k: int, where: Filter | None = None, offset: int = 0
@@ -81,12 +113,47 @@ class ApproximateSearch(Snapshot):
         self._check_labels(where)
         total, condition = self._count(None), self._condition(where)
         passing = total if condition is None else self._count(condition)
-        depth = min(math.ceil(end / self._page) * self._page, passing)
-        if not depth:
-            return [[] for _ in queries]
-        probed = probes(passing, total, depth)
+        wanted = math.ceil(end / self._page) * self._page
+        return [self._best(query, wanted, where, condition, passing, total)[offset:end] for query in queries]
+
+    def _best(
+        self,
+        query: np.ndarray,
+        wanted: int,
+        where: Filter | None,
+        condition: str | None,
+        passing: int,
+        total: int,
+    ) -> list[Neighbour]:
+        """The nearest rows that pass a filter, as many as are wanted.
+
+        Args:
+            query: A unit vector. (D,)
+            wanted: Number of neighbours.
+            where: The filter.
+            condition: The filter as a condition; of places it knows the boxes only.
+            passing: Number of rows that fulfil the condition.
+            total: Number of all rows.
+        """
         least = None if where is None else where.min_similarity
-        return [self._nearest(query, depth, condition, probed, least)[offset:end] for query in queries]
+        depth = min(wanted, passing)
+        while depth:
+            nearest = self._nearest(query, depth, condition, probes(passing, total, depth), least)
+            found = self._in_place(nearest, where)
+            if len(found) >= wanted or depth == passing or len(nearest) < depth:
+                return found[:wanted]
+            depth = min(_DEEPER * depth, passing)
+        return []
+
+    def _in_place(self, nearest: list[Neighbour], where: Filter | None) -> list[Neighbour]:
+        """Neighbours whose footprints, and not only boxes, pass a filter."""
+        if where is None or not where.by_place:
+            return nearest
+        passed = set[str]()
+        for part in in_batches((each.id for each in nearest), IDS_PER_QUERY):
+            table = self.select(["id", *PLACE], one_of("id", part), len(part))
+            passed.update(table.filter(PlaceIndex(table).mask(where))["id"].to_pylist())
+        return [each for each in nearest if each.id in passed]
 
     def describe(self, ids: Sequence[str]) -> list[Row]:
         return self._by_id(ids, ["id", *LABELS, *DETAILS], to_descriptions)
@@ -96,6 +163,20 @@ class ApproximateSearch(Snapshot):
 
     def look_up(self, image: str) -> Row:
         return self.get([image])[0]
+
+    def look_up_all(self, ids: Sequence[str]) -> list[Row]:
+        return self.get(ids)
+
+    def missing(self, ids: Sequence[str]) -> list[str]:
+        there: set[str] = set()
+        for part in in_batches(ids, IDS_PER_QUERY):
+            there.update(self.select(["id"], one_of("id", part), len(part))["id"].to_pylist())
+        return [image for image in ids if image not in there]
+
+    def with_labels(self, labels: Mapping[str, LabelStates], unknown: Sequence[str]) -> "ApproximateSearch":
+        other = copy(self)
+        other._relabelled = partial(relabelled, labels, tuple(unknown))
+        return other
 
     def thumbnail(self, image: str) -> bytes:
         found = self.select(["thumbnail"], one_of("id", [image]), 1)["thumbnail"].to_pylist()
@@ -112,12 +193,25 @@ class ApproximateSearch(Snapshot):
         mean: np.ndarray = vector_matrix(table["vector"]).mean(0, dtype=np.float64).astype(np.float32)
         return mean
 
-    def ids(self) -> list[str]:
-        return sorted(self.select(["id"])["id"].to_pylist())
+    def ids(self, where: Filter | None = None) -> list[str]:
+        self._check_labels(where)
+        return sorted(self._passing(["id"], where)["id"].to_pylist())
 
     def count(self, where: Filter | None = None) -> int:
         self._check_labels(where)
+        if where is not None and where.by_place:
+            return int(self._passing(["id"], where).num_rows)
         return self._count(self._condition(where))
+
+    def extent(self) -> Extent:
+        with translate_errors(self._uri):
+            batches = (
+                self._table.search().select([*CORNERS, "date"]).limit(self._count(None) or 1).to_batches()
+            )
+            parts = [PlaceIndex(complete(pa.Table.from_batches([batch]), PLACE)) for batch in batches]
+        boxes = [box for box in (part.extent() for part in parts) if box is not None]
+        dates = [date for part in parts for date in part.dates() if date is not None]
+        return Extent(enclosing_box(boxes), min(dates, default=None), max(dates, default=None))
 
     def label_counts(self, where: Filter | None = None) -> dict[str, int]:
         return self._counts(where)[0]
@@ -127,33 +221,150 @@ class ApproximateSearch(Snapshot):
 
     def sample(self, count: int, seed: int = 0, where: Filter | None = None) -> list[str]:
         self._check_labels(where)
-        ids = self.select(["id"], self._condition(where))["id"]
+        ids = self._passing(["id"], where)["id"]
         order = pc.sort_indices(ids).to_numpy()
         return [str(image) for image in ids.take(random_rows(order, count, seed)).to_pylist()]
 
     def knows(self, what: OptionalField) -> bool:
         return bool(self.select(["id"], f"{optional_column(what)} IS NOT NULL", 1).num_rows)
 
-    def select(
-        self, columns: list[str] | None, condition: str | None = None, limit: int | None = None
-    ) -> pa.Table:
-        """Columns of the rows that fulfil a condition; all columns and rows by default."""
+    def page(
+        self,
+        offset: int,
+        limit: int,
+        where: Filter | None = None,
+        sort: SortKey = "id",
+        descending: bool = False,
+    ) -> Listed:
+        start, end = check_int("offset", offset, 0), offset + check_int("limit", limit, 1)
+        ordered, allowed = self._table_rows(), None
+        if self._condition(where) is not None:
+            allowed = np.zeros(len(ordered), bool)
+            allowed[self.rows(where)] = True
+        rows = ordered.listing.rows(allowed, sort, descending)
+        return Listed(tuple(self.ids_of(rows[start:end])), len(rows))
+
+    def rows(self, where: Filter | None = None) -> np.ndarray:
+        self._check_labels(where)
+        ordered = self._table_rows()
+        if where is None or self._condition(where) is None:
+            return np.arange(len(ordered))
+        key, passed = (int(self._table.version), where), self._held.passed
+        if passed is None or passed[0] != key:  # the pages of one filter are asked for one after the other
+            found = self._passing(["id"], where, row_ids=True)
+            passed = self._held.passed = key, np.sort(ordered.find(found["_rowid"]))
+        return passed[1]
+
+    def rows_of(self, ids: Sequence[str]) -> np.ndarray:
+        return self._table_rows().find_ids(pa.array(ids, pa.string()))
+
+    def ids_of(self, rows: np.ndarray) -> list[str]:
+        ids: list[str] = self._table_rows().ids.take(pa.array(rows)).to_pylist()
+        return ids
+
+    def states(self, label: str) -> np.ndarray:
+        ordered = self._table_rows()
+        if label not in self._all_labels()[0]:
+            return np.full(len(ordered), -1, np.int8)
+        states = np.zeros(len(ordered), np.int8)
+        for column, state in (("labels", 1), (UNKNOWN, -1)):
+            if column == UNKNOWN and UNKNOWN not in self.optional:
+                continue
+            found = self.select(["id"], f"array_has_any({column}, [{_texts([label])}])", row_ids=True)
+            states[ordered.find(found["_rowid"])] = state
+        unlabelled = " AND ".join(
+            f"coalesce(array_length({column}), 0) = 0" for column in self._present(("labels", UNKNOWN))
+        )
+        states[ordered.find(self.select(["id"], unlabelled, row_ids=True)["_rowid"])] = -1
+        return states
+
+    def vectors(self, rows: np.ndarray) -> np.ndarray:
+        ids = self.ids_of(rows)
+        found = np.zeros((len(rows), self._dim), np.float32)
+        places = {image: place for place, image in enumerate(ids)}
+        for part in in_batches(ids, IDS_PER_QUERY):
+            table = self.select(["id", "vector"], one_of("id", part), len(part))
+            found[[places[image] for image in table["id"].to_pylist()]] = vector_matrix(table["vector"])
+        return found
+
+    def products(self, weights: np.ndarray) -> np.ndarray:
+        ordered = self._table_rows()
+        products = np.zeros(len(ordered), np.float32)
         with translate_errors(self._uri):
-            query = self._table.search()
+            query = self._table.search().select(["vector"]).with_row_id(True).limit(max(1, len(ordered)))
+            for batch in query.to_batches():  # they do not all fit into memory
+                table = pa.Table.from_batches([batch])
+                vectors = vector_matrix(table["vector"])
+                products[ordered.find(table["_rowid"])] = vectors @ weights.astype(np.float32)
+        return products
+
+    def _table_rows(self) -> TableRows:
+        """All rows in the order of ids, read once per version."""
+        version, ordered = int(self._table.version), self._held.ordered
+        if ordered is None or ordered[0] != version:
+            ordered = self._held.ordered = version, TableRows(self.select(["id", "date"], row_ids=True))
+        return ordered[1]
+
+    def select(
+        self,
+        columns: list[str] | None,
+        condition: str | None = None,
+        limit: int | None = None,
+        row_ids: bool = False,
+    ) -> pa.Table:
+        """Columns of the rows that fulfil a condition; all columns and rows by default.
+
+        Args:
+            columns: Their names.
+            condition: In SQL.
+            limit: Number of rows.
+            row_ids: Whether the column `_rowid` is added.
+        """
+        with translate_errors(self._uri):
+            query = self._table.search().with_row_id(row_ids)
             if columns is not None:
-                there = columns if self.has_unknown else [name for name in columns if name != UNKNOWN]
-                query = query.select(there)
+                query = query.select(self._present(columns))
             query = query if condition is None else query.where(condition)
             found = query.limit(limit or max(1, self._table.count_rows())).to_arrow()
-        return complete(found) if columns is None or UNKNOWN in columns else found
+        return complete(found, OPTIONAL if columns is None else columns)
+
+    def scan(self, columns: Sequence[str]) -> Iterator[tuple[np.ndarray, pa.Table]]:
+        with translate_errors(self._uri):
+            query = self._table.search().select(self._present(columns)).with_row_id(True)
+            for batch in query.limit(max(1, self._table.count_rows())).to_batches():
+                table = pa.Table.from_batches([batch])
+                keys = table["_rowid"].to_numpy()
+                yield keys, complete(table, columns).select(list(columns))
+
+    def take(self, keys: np.ndarray, columns: Sequence[str]) -> pa.Table:
+        with translate_errors(self._uri):
+            query = self._table.take_row_ids(keys.tolist()).select(self._present(columns)).with_row_id()
+            found = query.to_arrow()
+        # LanceDB sorts the rows by their ids.
+        order = np.argsort(found["_rowid"].to_numpy())
+        order = order[np.searchsorted(found["_rowid"].to_numpy(), keys, sorter=order)]
+        return complete(found, columns).select(list(columns)).take(order)
+
+    def _present(self, columns: Iterable[str]) -> list[str]:
+        """Those of the columns that the table has."""
+        absent = OPTIONAL.keys() - self.optional
+        return [name for name in columns if name not in absent]
 
     @property
-    def has_unknown(self) -> bool:
-        """Whether the table has the column of unknown labels; one without them need not."""
-        return UNKNOWN in self._table.schema.names
+    def optional(self) -> set[str]:
+        """The columns of `OPTIONAL` that the table has."""
+        return OPTIONAL.keys() & set(self._table.schema.names)
+
+    def _passing(self, columns: list[str], where: Filter | None, row_ids: bool = False) -> pa.Table:
+        """Columns of the rows that pass a filter."""
+        if where is None or not where.by_place:
+            return self.select(columns, self._condition(where), row_ids=row_ids)
+        table = self.select([*columns, *PLACE], self._condition(where), row_ids=row_ids)
+        kept = [*columns, "_rowid"] if row_ids else columns
+        return table.filter(PlaceIndex(table).mask(where)).select(kept)
 
     def _condition(self, where: Filter | None) -> str | None:
-        return condition_of(where, self.has_unknown)
+        return condition_of(where, UNKNOWN in self.optional)
 
     def _count(self, condition: str | None) -> int:
         with translate_errors(self._uri):
@@ -195,7 +406,8 @@ class ApproximateSearch(Snapshot):
         for image in ids:
             if image not in found:
                 raise missing(image, self.ids())
-        return [found[image] for image in ids]
+        rows = [found[image] for image in ids]
+        return rows if self._relabelled is None else list(map(self._relabelled, rows))
 
     def _check_labels(self, where: Filter | None) -> None:
         """Refuse a label that no image has, as exact search does."""
@@ -211,7 +423,7 @@ class ApproximateSearch(Snapshot):
         if condition is None:
             return self._all_labels()
         self._check_labels(where)
-        return self._count_labels(condition, self._all_labels()[0])
+        return self._count_labels(where, self._all_labels()[0])
 
     def _all_labels(self) -> _Counts:
         """All labels of the table, counted once per version."""
@@ -223,9 +435,9 @@ class ApproximateSearch(Snapshot):
         present, unknown = counts
         return dict(present), dict(unknown)
 
-    def _count_labels(self, condition: str | None, names: Iterable[str] = ()) -> _Counts:
+    def _count_labels(self, where: Filter | None, names: Iterable[str] = ()) -> _Counts:
         """Counts of these names and of those in the table, in the order of names."""
-        table = self.select(list(LABELS), condition)
+        table = self._passing(list(LABELS), where)
         present, unknown = (
             {each["values"]: each["counts"] for each in pc.value_counts(pc.list_flatten(column)).to_pylist()}
             for column in (table["labels"], table[UNKNOWN])
@@ -257,7 +469,7 @@ def one_of(column: str, values: Iterable[str]) -> str:
 
 
 def condition_of(where: Filter | None, has_unknown: bool = False) -> str | None:
-    """The condition of a filter on labels and ids; None where it has none.
+    """The condition of a filter on labels, ids, boxes and dates; None where it has none.
 
     Args:
         where: The filter.
@@ -267,6 +479,8 @@ def condition_of(where: Filter | None, has_unknown: bool = False) -> str | None:
     "array_has_all(labels, ['ship', 'dock'])"
     >>> condition_of(Filter(without=("it's.png",)))
     "NOT id IN ('it''s.png')"
+    >>> condition_of(Filter(among=("a.png", "b.png"))), condition_of(Filter(among=()))
+    ("id IN ('a.png', 'b.png')", 'false')
     >>> condition_of(Filter(none=("ship",)), has_unknown=True)
     "NOT array_has_any(labels, ['ship']) AND (unknown IS NULL OR NOT array_has_any(unknown, ['ship']))"
     """
@@ -282,9 +496,29 @@ def condition_of(where: Filter | None, has_unknown: bool = False) -> str | None:
         if has_unknown and not where.none_unknown_ok:
             unknown = f"array_has_any({UNKNOWN}, [{_texts(where.none)}])"
             parts.append(f"({UNKNOWN} IS NULL OR NOT {unknown})")
+    if where.among is not None:
+        parts.append(one_of("id", where.among) if where.among else "false")
     if where.without:
         parts.append(f"NOT {one_of('id', where.without)}")
+    if where.bbox is not None:
+        parts.append(_near(parts_of(where.bbox)))
+    if where.within is not None:
+        parts.append(_near(where.within.boxes))
+    if where.date_from is not None:
+        parts.append(f"date >= DATE '{where.date_from}'")
+    if where.date_to is not None:
+        parts.append(f"date <= DATE '{where.date_to}'")
     return " AND ".join(parts) or None
+
+
+def _near(boxes: Iterable[Box]) -> str:
+    """The condition that a row's box has a point in common with one of the boxes, which have west <= east."""
+    parts = [
+        f"(south <= {n!r} AND north >= {s!r} AND ((west <= {e!r} AND east >= {w!r}) "
+        f"OR (west > east AND (west <= {e!r} OR east >= {w!r}))))"
+        for w, s, e, n in boxes
+    ]
+    return f"({' OR '.join(parts)})"
 
 
 def _texts(values: Iterable[str]) -> str:

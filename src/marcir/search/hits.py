@@ -6,11 +6,12 @@ import io
 import json
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from marcir.errors import StoreError
+from marcir.search.area import box_wkb, wkb_to_geojson
 from marcir.search.records import Row
 
 # The columns of an export before those of the metadata.
@@ -41,6 +42,7 @@ class Hit:
         bbox: West, south, east, north in degrees (WGS84), where known.
         date: When it was taken, where known.
         metadata: Everything else that is known of it.
+        footprint: The ground that it shows, as a geometry of GeoJSON, where known.
     """
 
     id: str
@@ -54,6 +56,7 @@ class Hit:
     bbox: tuple[float, float, float, float] | None
     date: datetime.date | None
     metadata: Mapping[str, Any]
+    footprint: dict[str, Any] | None = None
 
     @classmethod
     def from_row(
@@ -80,6 +83,7 @@ class Hit:
             row.bbox,
             row.date,
             row.metadata,
+            None if row.footprint is None else wkb_to_geojson(row.footprint),
         )
 
     def as_json(self) -> dict[str, Any]:
@@ -147,7 +151,7 @@ def _feature(hit: dict[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
         "type": "Feature",
         "id": hit["id"],
         **({"bbox": bbox} if bbox else {}),
-        "geometry": geometry(bbox) if bbox else None,
+        "geometry": hit["footprint"] or (wkb_to_geojson(box_wkb(bbox)) if bbox else None),
         "properties": {
             **{name: hit[name] for name in ("id", "similarity", "labels", "unknown", "date")},
             **{names[key]: value for key, value in hit["metadata"].items()},
@@ -155,15 +159,22 @@ def _feature(hit: dict[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
-def metadata_names(hits: Sequence[Hit]) -> dict[str, str]:
-    """The keys of the metadata of some hits, and their names in an export.
+def metadata_names(hits: Sequence[Hit], columns: Collection[str] = COLUMNS) -> dict[str, str]:
+    """The keys of the metadata of some hits, and their names in an export with these columns."""
+    return export_names(dict.fromkeys(key for hit in hits for key in hit.metadata), columns)
 
-    A key keeps its name; one that is in `COLUMNS` gets the prefix `metadata.`.
+
+def export_names(keys: Collection[str], columns: Collection[str]) -> dict[str, str]:
+    """Keys of metadata, and their names in an export.
+
+    A key keeps its name; one that is among the columns gets the prefix `metadata.`.
+
+    >>> export_names(["sensor", "date"], COLUMNS)
+    {'sensor': 'sensor', 'date': 'metadata.date'}
     """
-    keys = dict.fromkeys(key for hit in hits for key in hit.metadata)
     names: dict[str, str] = {}
     for key in keys:
-        name = f"metadata.{key}" if key in COLUMNS else key
+        name = f"metadata.{key}" if key in columns else key
         while name != key and name in keys:  # another key has that name already
             name = f"metadata.{name}"
         names[key] = name
@@ -185,22 +196,3 @@ def harmless(text: str) -> str:
     """
     is_formula = text.lstrip(" ").startswith(_FORMULA) and not _NUMBER.fullmatch(text)
     return f"'{text}" if is_formula else text
-
-
-def geometry(bbox: Sequence[float]) -> dict[str, Any]:
-    """A box in degrees as a polygon; as two where it crosses the date line.
-
-    >>> geometry((1, 2, 3, 4))["coordinates"]
-    [[[1, 2], [3, 2], [3, 4], [1, 4], [1, 2]]]
-    >>> geometry((170, 0, -170, 1))["type"]
-    'MultiPolygon'
-    """
-    west, south, east, north = bbox
-    if west <= east:
-        return {"type": "Polygon", "coordinates": _ring(west, south, east, north)}
-    parts = [_ring(west, south, 180.0, north), _ring(-180.0, south, east, north)]
-    return {"type": "MultiPolygon", "coordinates": parts}
-
-
-def _ring(west: float, south: float, east: float, north: float) -> list[list[list[float]]]:
-    return [[[west, south], [east, south], [east, north], [west, north], [west, south]]]

@@ -1,9 +1,8 @@
-"""Read image files and make the rows of a store from them: fingerprint, size, thumbnail and vector.
+"""Read images and make the rows of a store from them: fingerprint, size, thumbnail and vector.
 
 The same loop runs in the process of `index` and in the actors of a cluster.
 """
 
-import hashlib
 import io
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -12,11 +11,10 @@ from typing import Protocol
 
 import numpy as np
 
-from marcir.data.images import decode_image, read_content
-from marcir.data.object_storage import ImagePath, reading_threads
+from marcir.data.image_source import ImageContent, SourceImage
 from marcir.data.prefetch import in_batches, read_batches
 from marcir.errors import BrokenImageError, needs
-from marcir.figures.samples import displayable
+from marcir.figures.samples import display_bytes
 from marcir.model.model import Model
 from marcir.progress import track
 from marcir.search.records import Row
@@ -30,75 +28,60 @@ _SMALL = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class ImageFile:
-    """A file that is to be in the store.
-
-    Attributes:
-        id: Path relative to the root of the archive.
-        path: Where it is.
-        stored: Fingerprint of the bytes that its row was made from; None for a new image.
-    """
-
-    id: str
-    path: ImagePath
-    stored: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class NotEmbedded:
-    """A file that gets no vector: its bytes are those of the row in the store, or it is broken.
+    """An image that gets no vector: it is that of the row in the store, is left out, or is broken.
 
     Attributes:
-        id: Path relative to the root of the archive.
-        problem: What is wrong with the file; None where nothing is.
+        id: Its id.
+        problem: What is wrong with it; None where nothing is.
+        skipped: Whether too many of its pixels are missing.
     """
 
     id: str
     problem: str | None = None
+    skipped: bool = False
 
 
 class EmbedRows(Protocol):
-    """Makes rows from files, in this process or on a cluster."""
+    """Makes rows from images, in this process or on a cluster."""
 
     def __call__(
         self,
         model: Mapping[str, bytes],
-        files: Sequence[ImageFile],
+        images: Sequence[SourceImage],
         batch_size: int,
         note: Callable[[NotEmbedded], None],
     ) -> Iterator[list[Row]]:
-        """Yield the rows of new and changed files, in any order, in whole batches, and show progress.
+        """Yield the rows of new and changed images, in any order, in whole batches, and show progress.
 
         Args:
             model: The files of the model by name.
-            files: What to read.
+            images: What to read.
             batch_size: Images that are embedded at a time.
-            note: Called for every file that is not embedded.
+            note: Called for every image that is not embedded.
         """
         ...
 
 
 def embed_rows(
     model: Model,
-    files: Sequence[ImageFile],
+    images: Sequence[SourceImage],
     batch_size: int,
     note: Callable[[NotEmbedded], None],
     threads: int | None = None,
 ) -> Iterator[list[Row]]:
-    """Yield the rows of new and changed files in batches, in order; `content` is the bytes' fingerprint.
+    """Yield the rows of new and changed images in batches, in order; `content` is the bytes' fingerprint.
 
     Args:
         model: Embeds the images.
-        files: What to read.
+        images: What to read.
         batch_size: Images that are embedded at a time.
-        note: Called for every file that is not embedded.
-        threads: Threads that read files; None for one per processor. There are more for objects.
+        note: Called for every image that is not embedded.
+        threads: Threads that read images; None for one per processor. There are more for objects.
     """
 
     def batches() -> Iterator[tuple[list[Row], list[np.ndarray]]]:
-        several = reading_threads(files[0].path, threads) if files else threads
-        found = read_batches(files, lambda file: _read(model, file), batch_size, threads=several)
-        read = track(chain.from_iterable(found), len(files), "indexing")
+        read = track(_read_all(model, images, batch_size, threads), len(images), "indexing")
         for batch in in_batches(_readable(read, note), batch_size):
             yield [row for row, _ in batch], [square for _, square in batch]
 
@@ -106,47 +89,55 @@ def embed_rows(
         yield [replace(row, vector=vector) for row, vector in zip(rows, vectors, strict=True)]
 
 
+def _read_all(
+    model: Model, images: Sequence[SourceImage], batch_size: int, threads: int | None
+) -> Iterator[tuple[Row, np.ndarray] | NotEmbedded]:
+    """Read images in threads; one thread reads those in a row that share blocks of a file."""
+    if not images:
+        return
+    together = images[0].neighbours
+    found = read_batches(
+        in_batches(images, together),
+        lambda part: [_read(model, image) for image in part],
+        max(1, batch_size // together),
+        threads=images[0].reading_threads(threads),
+    )
+    yield from chain.from_iterable(chain.from_iterable(found))
+
+
 def _readable(
     read: Iterable[tuple[Row, np.ndarray] | NotEmbedded], note: Callable[[NotEmbedded], None]
 ) -> Iterator[tuple[Row, np.ndarray]]:
     """Rows and images that must be embedded; the others are noted on the way."""
-    for file in read:
-        if isinstance(file, NotEmbedded):
-            note(file)
+    for image in read:
+        if isinstance(image, NotEmbedded):
+            note(image)
         else:
-            yield file
+            yield image
 
 
-def _read(model: Model, file: ImageFile) -> tuple[Row, np.ndarray] | NotEmbedded:
-    """A row without its vector, and the network's input; files with the stored bytes are not decoded."""
+def _read(model: Model, image: SourceImage) -> tuple[Row, np.ndarray] | NotEmbedded:
+    """A row without its vector, and the network's input."""
     try:
-        _check_name(file.id)
-        data = read_content(file.path)
-        content = hashlib.blake2b(data, digest_size=16).hexdigest()
-        if content == file.stored:
-            return NotEmbedded(file.id)
-        pixels = decode_image(data, file.path)
-        square = model.preprocess(pixels, file.path)
+        content = image.read()
+        if not isinstance(content, ImageContent):
+            return NotEmbedded(image.id, skipped=content == "skipped")
+        square = model.preprocess(content.pixels, image.where)
     except BrokenImageError as error:
-        return NotEmbedded(file.id, str(error))
+        return NotEmbedded(image.id, str(error))
     row = Row(
-        file.id,
+        image.id,
         np.zeros(0, np.float32),
-        width=pixels.shape[1],
-        height=pixels.shape[0],
-        thumbnail=thumbnail(pixels, data),
-        content=content,
+        width=content.width,
+        height=content.height,
+        thumbnail=thumbnail(content.pixels[: content.height, : content.width], content.file),
+        content=content.fingerprint,
+        metadata=content.metadata,
+        bbox=content.bbox,
+        footprint=content.footprint,
+        date=content.date,
     )
     return row, square
-
-
-def _check_name(image: str) -> None:
-    """Refuse a file whose name no store, no JSON and no screen can hold."""
-    try:
-        image.encode()
-    except UnicodeEncodeError:
-        shown = image.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-        raise BrokenImageError(f"{shown}: its name is not UTF-8. Rename it.") from None
 
 
 def thumbnail(pixels: np.ndarray, data: bytes = b"") -> bytes:
@@ -159,8 +150,7 @@ def thumbnail(pixels: np.ndarray, data: bytes = b"") -> bytes:
     if data[:2] == b"\xff\xd8" and len(data) <= _SMALL and max(pixels.shape[:2]) <= THUMBNAIL:
         return data
     step = max(1, max(pixels.shape[:2]) // (4 * THUMBNAIL))
-    shown = (255 * displayable(pixels[::step, ::step])).astype(np.uint8)
-    picture = Image.fromarray(shown)
+    picture = Image.fromarray(display_bytes(pixels[::step, ::step]))
     picture.thumbnail((THUMBNAIL, THUMBNAIL))
     out = io.BytesIO()
     picture.save(out, "JPEG", quality=85)

@@ -1,27 +1,33 @@
 """Index an archive: embed every image once, keep it in a store, and follow its changes."""
 
 import hashlib
-import json
 import shlex
 import sys
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
+from typing import Literal
+
+import numpy as np
 
 from marcir.checks import check_int
 from marcir.config import TrainConfig, suggest_batch_size
-from marcir.data.label_csv import Unlisted, path_below, read_label_table
-from marcir.data.object_storage import ImagePath, S3Path, image_path
-from marcir.errors import ClusterError, ConfigError, DataError
+from marcir.data.image_folder import ImageFolder
+from marcir.data.image_source import ImageSource, SourceImage
+from marcir.data.images import PixelFormat
+from marcir.data.label_csv import Unlisted
+from marcir.data.object_storage import S3Path, image_path
+from marcir.errors import ClusterError, ConfigError, DataError, UnusableStoreError
 from marcir.files import refuse_address
-from marcir.model.embed import images_of_folder
 from marcir.model.model import BATCH, Model, load_model, model_files
 from marcir.model.pretrained import is_imagenet_only, pretrained_model
-from marcir.search.image_rows import EmbedRows, ImageFile, NotEmbedded, embed_rows
+from marcir.search.embedding_map import MapMethod, same_map, updated_map
+from marcir.search.image_rows import EmbedRows, NotEmbedded, embed_rows
+from marcir.search.known import Known, as_before
 from marcir.search.lance import LanceStore
-from marcir.search.lance_io import is_store, sole_writer
-from marcir.search.metadata import Extra, read_metadata
+from marcir.search.lance_io import back_off, is_conflict, is_store, sole_writer
 from marcir.search.queries import unpacked_model
 from marcir.search.records import About, Row
 from marcir.search.shard import WHOLE, Shard
@@ -33,6 +39,7 @@ _COMMIT = 1024
 _COMMIT_SHARE, _COMMIT_MOST = 1000, 16 * 1024
 # However few there are, they are committed after so many seconds.
 _COMMIT_SECONDS = 60.0
+_MAP_TRIES = 10  # of writing the map, where others write it, too
 
 
 @dataclass(frozen=True)
@@ -44,12 +51,14 @@ class Indexed:
         changed: Images whose bytes had changed.
         relabelled: Images whose labels or metadata had changed.
         unchanged: Images that were up to date.
-        pruned: Images that were removed because their files are gone.
-        gone: Images that are still in the store although their files are gone.
-        broken: What is wrong with files that cannot be read, by id.
+        pruned: Images that were removed because their files are gone, or too many of their pixels.
+        gone: Such images that are still in the store.
+        broken: What is wrong with files that cannot be read, by id; of windows, by scene.
         rows: Images in the store now, of all shards.
         notes: What else the user should know.
         shard: The part of the archive that all the other numbers are of.
+        skipped: Windows that were left out because too many of their pixels are missing.
+        what: What the images are: images, or windows.
     """
 
     added: int
@@ -62,27 +71,32 @@ class Indexed:
     rows: int
     notes: tuple[str, ...] = ()
     shard: Shard = WHOLE
+    skipped: int = 0
+    what: str = "images"
 
     def __str__(self) -> str:
+        file, broken_file = ("file", "image") if self.what == "images" else ("scene", "scene")
         part = "" if self.shard.is_whole else f"; of shard {self.shard}"
         lines = [
-            f"{self.rows:,} images in the store{part}: {self.added:,} new, {self.changed:,} changed, "
+            f"{self.rows:,} {self.what} in the store{part}: {self.added:,} new, {self.changed:,} changed, "
             f"{self.relabelled:,} with other labels or metadata, {self.unchanged:,} up to date"
         ]
         if self.pruned:
-            lines.append(f"removed {self.pruned:,} whose files are gone")
+            lines.append(f"removed {self.pruned:,} whose {file}s are gone")
         if self.gone:
-            lines.append(f"{self.gone:,} have no file any more; --prune removes them")
+            lines.append(f"{self.gone:,} have no {file} any more; --prune removes them")
+        if self.skipped:
+            lines.append(f"left out: {self.skipped:,} windows with too many missing pixels (--nodata-max)")
         if self.broken:
             broken = len(self.broken)
-            lines.append(f"{broken:,} broken {'image was' if broken == 1 else 'images were'} left out:")
+            lines.append(f"{broken:,} broken {broken_file}{' was' if broken == 1 else 's were'} left out:")
             lines += [f"  {problem}" for problem in self.broken.values()]
         lines += self.notes
         return "\n".join(lines)
 
 
 def index(
-    images: str | Path,
+    images: str | Path | ImageSource,
     store: str | Path,
     *,
     model: str | Path | None = None,
@@ -95,6 +109,7 @@ def index(
     batch_size: int = BATCH,
     shard: tuple[int, int] | None = None,
     embed: EmbedRows | None = None,
+    map: MapMethod | Literal["none"] | None = None,
 ) -> Indexed:
     """Bring a store up to date with a folder of images, or with a prefix on object storage.
 
@@ -106,14 +121,14 @@ def index(
 
     Args:
         images: Images anywhere below this folder, or below `s3://bucket/prefix`; their paths below it are
-            the ids.
+            the ids. Or a source of other images, such as `marcir.geo.SceneArchive`.
         store: A folder, or `s3://bucket/path`.
         model: A folder of `marcir train`; it is copied into the store. None: the model that the store has,
             and for a new store a backbone with ImageNet weights.
-        labels: A label table of paths.
+        labels: A label table of paths, or of ids of windows.
         unlisted: What it means where the table is silent on a label: "absent" or "unknown". None: what the
             table says.
-        metadata: A CSV of paths and whatever else is known of the images.
+        metadata: A CSV of paths, or of ids of windows, and whatever else is known of the images.
         prune: Remove images whose files are gone.
         root_moved: The folder is the one that was indexed, in another place.
         device: Where the network runs.
@@ -121,64 +136,95 @@ def index(
         shard: Index only part i of n, `(i, n)` with i from 0, chosen by the hash of the ids. One process for
             each part, on any machines, fills one store; `prune` concerns the ids of this part.
         embed: Makes the rows elsewhere, as `marcir.cluster` does; None: in this process.
+        map: How the map of the archive is made: "pca", "umap" (needs umap-learn), or "none" to leave it as it
+            is. None: as the store's map was made, else "pca".
 
     Raises:
         ConfigError: For another value of `unlisted`, where it is given without labels, and for a shard that
             there is not.
         DataError: For a folder without images, a store inside it, or a table that names none of them.
-        StoreError: Where the store is of another model or another folder, or another process writes into it
-            that is not of another shard.
+        StoreError: Where the store is of another model, another folder or windows that were cut in another
+            way, or another process writes into it that is not of another shard.
         KeyboardInterrupt: After Ctrl-C, when all that was embedded is in the store.
     """
-    root = image_path(images)
-    _refuse_inside(store, root)
     for option, path in (("--model", model), ("--labels", labels), ("--metadata", metadata)):
         refuse_address(option, path)
     check_int("batch_size", batch_size, 1)
     part = Shard(*shard or ())
-    ids, paths = images_of_folder(images)
+    _refuse_inside(store, images.root if isinstance(images, ImageSource) else str(images))
+    source = images if isinstance(images, ImageSource) else ImageFolder(images)
     if unlisted is not None and labels is None:
         raise ConfigError("unlisted: needs a label table (labels).")
-    known = _Known.read(labels, unlisted, metadata, root, set(ids))
-    loaded, files = _model_of(model, store, paths, device)
-    about = About(fingerprint_of_model(files), loaded.dim, str(root.absolute()))
-    own = [place for place, image in enumerate(ids) if part.holds(image)]
+    known = Known.read(source, labels, unlisted, metadata)
+    loaded, files = _model_of(model, store, source, device)
+    source.check_model(PixelFormat(loaded.config.bands, np.dtype(loaded.config.dtype)))
+    version: Literal[1, 3] = 1 if source.cut is None else 3
+    about = About(fingerprint_of_model(files), loaded.dim, source.root, version, source.cut)
     with sole_writer(store, part):
         target = LanceStore.create(store, about, files, root_moved)
-        before = {image: content for image, content in target.contents().items() if part.holds(image)}
-        work = _Indexing(target, known, before)
-        chosen = work.files([ids[place] for place in own], [paths[place] for place in own])
-        if embed is None:
-            work.run(embed_rows(loaded, chosen, batch_size, work.note))
-        else:
-            work.run(embed(files, chosen, batch_size, work.note))
-        gone = sorted(before.keys() - set(ids))
+        work = _Indexing(target, source, known, part)
+        work.run(embed or (lambda _, *rest: embed_rows(loaded, *rest)), files, batch_size)
+        gone = work.gone()
         pruned = target.delete(gone) if prune and gone else 0
         target.optimize(not part.is_whole)
+        if map != "none":
+            _update_map(target, map)
     return Indexed(
-        notes=(*known.notes, *_hints(loaded, root, labels, len(ids))),
+        notes=(*source.notes, *known.notes, *work.empty(), *_hints(loaded, source, labels)),
         added=work.added,
         changed=work.changed,
         relabelled=work.relabelled,
         unchanged=work.unchanged,
         pruned=pruned,
         gone=len(gone) - pruned,
-        broken=work.broken,
+        broken={**source.broken, **work.broken},
         rows=target.count(),
         shard=part,
+        skipped=len(work.skipped),
+        what=source.what,
     )
 
 
-def _hints(model: Model, images: ImagePath, labels: str | Path | None, count: int) -> Iterator[str]:
+def _update_map(store: LanceStore, method: MapMethod | None) -> None:
+    """Bring the map of a store up to date.
+
+    Shards do so, too: each with all images that are there then, so that the last one completes it. Where
+    others write all the time, the rest is left to the next run.
+    """
+    scanned = LanceStore(store.uri, approximate=True)  # the vectors need not fit into memory
+    for failures in range(1, _MAP_TRIES + 1):
+        before = store.read_map()
+        found = scanned.read(partial(updated_map, before=before, method=method))
+        if found is None or same_map(found, before):
+            return
+        try:
+            store.write_map(found)
+        except UnusableStoreError as error:
+            if not is_conflict(error):
+                raise
+            back_off(failures)
+            continue
+        if scanned.count() == len(found.ids):  # otherwise others have added images meanwhile
+            return
+
+
+def _hints(model: Model, source: ImageSource, labels: str | Path | None) -> Iterator[str]:
     """What could be done beyond this: labels that lie there, and a training on them; both need a folder."""
-    if isinstance(images, S3Path):
+    if not isinstance(source, ImageFolder):
+        if is_imagenet_only(model.config):
+            yield (
+                "These are features of ImageNet. A model trained on labels from a map of the region follows "
+                "what they mean: marcir data windows --help"
+            )
         return
-    table = images / "labels.csv"
+    if isinstance(source.folder, S3Path):
+        return
+    table = source.folder / "labels.csv"
     if labels is None and table.is_file():
         yield f"{table} was not used: with --labels {shlex.quote(str(table))} its labels are stored, too."
         labels = table
     if is_imagenet_only(model.config):
-        yield _advice(images, labels, count)
+        yield _advice(source.folder, labels, len(source))
 
 
 def _advice(images: str | Path, labels: str | Path | None, count: int) -> str:
@@ -203,7 +249,7 @@ def _advice(images: str | Path, labels: str | Path | None, count: int) -> str:
 
 
 def _model_of(
-    model: str | Path | None, store: str | Path, paths: Sequence[ImagePath], device: str
+    model: str | Path | None, store: str | Path, source: ImageSource, device: str
 ) -> tuple[Model, dict[str, bytes]]:
     """The model that is named, that of the store, or the pretrained one; and its files."""
     if model is not None:
@@ -211,7 +257,7 @@ def _model_of(
     if is_store(store):
         stored = LanceStore(store)
         return unpacked_model(stored, device), stored.model_files()
-    return pretrained_model(paths, device)
+    return pretrained_model(source, device)
 
 
 def fingerprint_of_model(files: Mapping[str, bytes]) -> str:
@@ -222,181 +268,109 @@ def fingerprint_of_model(files: Mapping[str, bytes]) -> str:
     return digest.hexdigest()
 
 
-def _refuse_inside(store: str | Path, images: ImagePath) -> None:
+def _refuse_inside(store: str | Path, images: str) -> None:
     """Nothing is ever written into the user's images."""
-    place = image_path(store)
+    place, root = image_path(store), image_path(images)
     if isinstance(place, S3Path):
-        inside = isinstance(images, S3Path) and place.is_relative_to(images)
+        inside = isinstance(root, S3Path) and place.is_relative_to(root)
     else:
         inside = (
-            "://" not in str(store)
-            and isinstance(images, Path)
-            and place.resolve().is_relative_to(images.resolve())
+            not any("://" in str(each) for each in (store, images))
+            and isinstance(root, Path)
+            and place.resolve().is_relative_to(root.resolve())
         )
     if inside:
         raise DataError(f"--store {store}: lies in the folder of images {images}. Choose another place.")
 
 
-@dataclass(frozen=True)
-class _States:
-    """The labels of an image: those that it has, and those that it may have."""
-
-    present: tuple[str, ...] = ()
-    unknown: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, eq=False)
-class _Labels:
-    """A label table: labels by image, and those of images that it does not name."""
-
-    images: dict[str, _States]
-    others: _States = _States()
-
-    def of(self, image: str) -> _States:
-        return self.images.get(image, self.others)
-
-
-@dataclass(frozen=True, eq=False)
-class _Known:
-    """Labels and metadata from tables; None where there is no table."""
-
-    labels: _Labels | None
-    extra: dict[str, Extra] | None
-    notes: tuple[str, ...] = ()
-
-    @classmethod
-    def read(
-        cls,
-        labels: str | Path | None,
-        unlisted: Unlisted | None,
-        metadata: str | Path | None,
-        root: ImagePath,
-        ids: set[str],
-    ) -> "_Known":
-        found = _read_labels(labels, root, unlisted) if labels is not None else None
-        extra = read_metadata(metadata, root) if metadata is not None else None
-        notes: list[str] = []
-        if found is not None:
-            notes += _compared(labels, found.images, root, ids)
-        if extra is not None:
-            notes += _compared(metadata, extra, root, ids)
-        return cls(found, extra, tuple(notes))
-
-    def apply_to(self, row: Row) -> Row:
-        """Add the labels and metadata of the tables to an image."""
-        if self.labels is not None:
-            states = self.labels.of(row.id)
-            row = replace(row, labels=states.present, unknown=states.unknown)
-        if self.extra is not None:
-            extra = self.extra.get(row.id, Extra())
-            row = replace(row, metadata=extra.metadata, bbox=extra.bbox, date=extra.date)
-        return row
-
-    def fingerprint(self, image: str, content: str, before: str | None) -> str:
-        """Of an image's bytes, its labels and its metadata; of the latter as before, without a table."""
-        labels, extra = [*(before or "").split(":"), "", ""][1:3]
-        if self.labels is not None:
-            states = self.labels.of(image)
-            present, unknown = sorted(states.present), sorted(states.unknown)
-            # Without unknown labels it is that of versions which knew none.
-            labels = _digest([present, unknown] if unknown else present)
-        if self.extra is not None:
-            of = self.extra.get(image, Extra())
-            extra = _digest([dict(of.metadata), of.bbox, str(of.date)])
-        return f"{content}:{labels}:{extra}"
-
-
-def _compared(table: str | Path | None, named: Collection[str], root: ImagePath, ids: set[str]) -> list[str]:
-    """Notes on a table that names other images than there are.
-
-    Raises:
-        DataError: Where it names none of them.
-    """
-    known = ids.intersection(named)
-    if not known:
-        raise DataError(
-            f"{table}: none of its paths is an image below {root}. Give paths relative to --images."
-        )
-    notes = []
-    if len(known) < len(ids):
-        notes.append(f"{table} names {len(known):,} of the {len(ids):,} images")
-    if unknown := sorted(set(named) - ids):
-        notes.append(
-            f"{table} names {len(unknown):,} that are not images below {root}, for example '{unknown[0]}'"
-        )
-    return notes
-
-
-def _read_labels(file: str | Path, root: ImagePath, unlisted: Unlisted | None) -> _Labels:
-    """Read a label table; an image that it does not name is silent on all labels."""
-    table = read_label_table(file, unlisted=unlisted)
-    found: dict[str, _States] = {}
-    for row in table.rows:
-        image = path_below(root, row.image)
-        if image in found:
-            raise DataError(f"{file} line {row.line}: duplicate '{image}'. Keep one.")
-        found[image] = _States(row.labels, row.unknown)
-    return _Labels(found, _States(unknown=table.names if table.unlisted == "unknown" else ()))
-
-
-def _digest(content: object) -> str:
-    """A short fingerprint; empty for empty content, so that an empty table changes nothing."""
-    if content in ([], [{}, None, "None"]):
-        return ""
-    text = json.dumps(content, sort_keys=True)
-    return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
-
-
 class _Indexing:
-    """A run over all files."""
+    """A run over all images of a source, or over those of a shard."""
 
-    def __init__(self, store: LanceStore, known: _Known, before: dict[str, str]) -> None:
-        self.store, self.known, self.before = store, known, before
+    def __init__(self, store: LanceStore, source: ImageSource, known: Known, shard: Shard) -> None:
+        self.store, self.source, self.known = store, source, known
+        self._own = [place for place, image in enumerate(source.ids) if shard.holds(source.group_of(image))]
+        self.before = _of_shard(store.contents(), source, shard)
         self.added = self.changed = self.relabelled = self.unchanged = 0
         self.broken: dict[str, str] = {}
+        # Windows that were skipped before or now, by id, with their fingerprints.
+        self.skipped: dict[str, str] = {}
+        self._skipped_before = _of_shard(store.skipped(), source, shard)
+        self._is_whole = shard.is_whole
         self._rows: list[Row] = []
         self._relabelled: list[str] = []
+        self._touched: dict[str, str] = {}
         self._commit_at = time.monotonic() + _COMMIT_SECONDS
         self._commit_rows = commit_rows(store.count())
 
-    def files(self, ids: Iterable[str], paths: Iterable[ImagePath]) -> list[ImageFile]:
-        """The files, with what the store has of them."""
-        return [
-            ImageFile(image, path, _bytes_of(self.before.get(image)))
-            for image, path in zip(ids, paths, strict=True)
-        ]
-
-    def run(self, batches: Iterable[list[Row]]) -> None:
+    def run(self, embed: EmbedRows, model: Mapping[str, bytes], batch_size: int) -> None:
         """Store the rows; Ctrl-C or a lost cluster costs at most the batches that are being embedded."""
         try:
-            for rows in batches:
+            for rows in embed(model, self._to_read(), batch_size, self.note):
                 self._add_batch(rows)
             self._rewrite_rows()
             self._commit()
         except (KeyboardInterrupt, ClusterError, DataError):
             self._commit()
             print(
-                f"stopping: {self.store.count():,} images are in the store. The same command continues.",
+                f"stopping: {self.store.count():,} {self.source.what} are in the store. The same command "
+                "continues.",
                 file=sys.stderr,
             )
             raise
 
-    def note(self, file: NotEmbedded) -> None:
-        """A broken file, or an image whose bytes are as they were; its labels may be others."""
-        if file.problem is not None:
-            self.broken[file.id] = file.problem
-        elif self.before[file.id] == self._content(file.id):
+    def note(self, image: NotEmbedded) -> None:
+        """An image that is broken, is skipped, or whose bytes are as they were; its labels may be others."""
+        if image.problem is not None:
+            self.broken.setdefault(self.source.file_of(image.id), image.problem)
+        elif image.skipped:
+            self.skipped[image.id] = self.source.fingerprint(image.id, "")
+        else:
+            self._note_unchanged(image.id)
+
+    def gone(self) -> list[str]:
+        """Stored images whose files are gone, or which are skipped now."""
+        absent = sorted(self.before.keys() - set(self.source.ids))
+        return [*self.source.gone(absent), *sorted(self.before.keys() & self.skipped.keys())]
+
+    def empty(self) -> list[str]:
+        """One line for each scene of which all windows were skipped; a shard knows only some of them."""
+        return self.source.empty(self.skipped) if self._is_whole else []
+
+    def _to_read(self) -> list[SourceImage]:
+        """The images that are not known to be up to date before they are read."""
+        found = []
+        for place in self._own:
+            image = self.source.ids[place]
+            stored, skipped = _bytes_of(self.before.get(image)), self._skipped_before.get(image)
+            if skipped is not None and self.source.current(image, skipped) is not None:
+                self.skipped[image] = skipped
+            elif stored is not None and (now := self.source.current(image, stored)) is not None:
+                if now != stored:
+                    self._touched[image] = now
+                self._note_unchanged(image)
+            else:
+                found.append(self.source.image(place, stored))
+        return found
+
+    def _note_unchanged(self, image: str) -> None:
+        before, now = self.before[image], self._content(image)
+        if before == now:
+            self.unchanged += 1
+            return
+        # The labels are others, or the scene of a window was touched.
+        if before.partition(":")[2] == now.partition(":")[2]:
             self.unchanged += 1
         else:
             self.relabelled += 1
-            self._relabelled.append(file.id)
-            if len(self._relabelled) >= self._commit_rows:
-                self._rewrite_rows()
+        self._relabelled.append(image)
+        if len(self._relabelled) >= self._commit_rows:
+            self._rewrite_rows()
 
     def _content(self, image: str, content: str | None = None) -> str:
         """The fingerprint of an image as it is now; its bytes are as before, unless given."""
         before = self.before.get(image)
-        return self.known.fingerprint(image, content or _bytes_of(before) or "", before)
+        content = content or self._touched.get(image) or _bytes_of(before) or ""
+        return self.known.fingerprint(image, content, before)
 
     def _rewrite_rows(self) -> None:
         """Give images their new labels and metadata, without embedding them."""
@@ -409,7 +383,10 @@ class _Indexing:
         before = dict(zip(there, self.store.get(there), strict=True)) if there else {}
         self._add(
             self.known.apply_to(
-                _as_before(replace(row, content=self._content(row.id, row.content)), before.get(row.id))
+                as_before(
+                    replace(row, content=self._content(row.id, self.source.fingerprint(row.id, row.content))),
+                    before.get(row.id),
+                )
             )
             for row in batch
         )
@@ -425,6 +402,14 @@ class _Indexing:
     def _commit(self) -> None:
         self.store.add(self._rows)
         self._rows = []
+        self.store.add_skipped(
+            {
+                image: content
+                for image, content in self.skipped.items()
+                if self._skipped_before.get(image) != content
+            }
+        )
+        self._skipped_before |= self.skipped
         self._commit_at = time.monotonic() + _COMMIT_SECONDS
         self._commit_rows = commit_rows(self.store.count())
 
@@ -438,18 +423,8 @@ def commit_rows(stored: int) -> int:
     return min(max(_COMMIT, stored // _COMMIT_SHARE), _COMMIT_MOST)
 
 
-def _as_before(row: Row, before: Row | None) -> Row:
-    """An image whose bytes have changed, with what was known of it."""
-    if before is None:
-        return row
-    return replace(
-        row,
-        labels=before.labels,
-        unknown=before.unknown,
-        metadata=before.metadata,
-        bbox=before.bbox,
-        date=before.date,
-    )
+def _of_shard(contents: Mapping[str, str], source: ImageSource, shard: Shard) -> dict[str, str]:
+    return {image: content for image, content in contents.items() if shard.holds(source.group_of(image))}
 
 
 def _bytes_of(content: str | None) -> str | None:

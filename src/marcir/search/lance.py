@@ -7,15 +7,16 @@ LanceDB is not fork-safe: open a store inside the process that uses it.
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from marcir.data.prefetch import in_batches
 from marcir.errors import MissingImageError, StoreError, UnusableStoreError, needs
 from marcir.schema import to_json
+from marcir.search.embedding_map import EmbeddingMap
 from marcir.search.lance_io import (
     back_off,
     file_is_gone,
@@ -28,7 +29,7 @@ from marcir.search.lance_io import (
     whole_tables,
 )
 from marcir.search.records import About, Filter, Row, check_rows
-from marcir.search.store import Snapshot, Store
+from marcir.search.store import RowTable, Snapshot, Store
 
 with needs("store"):
     import lancedb
@@ -43,8 +44,20 @@ with needs("store"):
         condition_of,
         one_of,
     )
-    from marcir.search.arrow import DETAILS, KEY, LABELS, UNKNOWN_FIELD, has_key, schema, to_table
+    from marcir.search.arrow import (
+        DETAILS,
+        KEY,
+        LABELS,
+        OPTIONAL,
+        PLACE,
+        has_key,
+        needed_columns,
+        schema,
+        to_table,
+    )
     from marcir.search.exact import ExactSearch
+    from marcir.search.map_table import NAME as MAP
+    from marcir.search.map_table import map_to_table, table_to_map
 
 IN_MEMORY = 4 * 2**30  # bytes of vectors that are searched exactly, in memory
 PAGED = 1000  # neighbours that a resident store searches the approximate index for, for every page
@@ -56,10 +69,18 @@ _AT_ONCE, _KEPT_VERSIONS = timedelta(milliseconds=1), timedelta(hours=1)
 _CHECK_SECONDS = 1.0
 # Reading all rows again waits at least this many times as long as reading them took.
 _REST = 10
+# The first version of a store that may have a column of `OPTIONAL`.
+_VERSIONS: dict[str, Literal[2, 3]] = {"unknown": 2, "footprint": 3}
 _TRIES = 10  # of an operation that fails because another process changes the store meanwhile
 # Small files that one of several writers leaves: joining them after every shard would write all rows again
 # each time, and so few do not slow down reading.
 _FEW_FILES = 100
+
+# The table of windows that were left out; stores of files do not have it.
+SKIPPED = "skipped"
+_SKIPPED_SCHEMA = pa.schema(
+    [pa.field("id", pa.string(), nullable=False, metadata=KEY), pa.field("content", pa.string())]
+)
 
 T = TypeVar("T")
 
@@ -100,6 +121,7 @@ class LanceStore(Store):
         self._rows = ApproximateSearch(self.uri, self._table, self.about.dim, PAGED if resident else 1)
         self._loaded: tuple[int, ExactSearch] | None = None  # the version that was read, and its vectors
         self._loading = threading.Lock()
+        self._map: tuple[int, EmbeddingMap] | None = None  # the version of its table that was read
         self._check_at, self._seen = 0.0, -1  # time of the next check, and the version that was seen last
 
     @classmethod
@@ -129,6 +151,9 @@ class LanceStore(Store):
     def read(self, work: Callable[[Snapshot], T]) -> T:
         return self._retry(lambda: work(self._snapshot()))
 
+    def read_table(self, work: Callable[[RowTable], T]) -> T:
+        return self._retry(lambda: work(self._rows))  # without loading the vectors
+
     def get(self, ids: Sequence[str]) -> list[Row]:
         return self._retry(lambda: self._rows.get(ids))
 
@@ -144,10 +169,29 @@ class LanceStore(Store):
         table = self._retry(lambda: self._rows.select(["id", "content"]))
         return dict(zip(table["id"].to_pylist(), table["content"].to_pylist(), strict=True))
 
+    def skipped(self) -> dict[str, str]:
+        """Fingerprints of windows that were left out because too many of their pixels are missing, by id."""
+        with translate_errors(self.uri):
+            if SKIPPED not in _table_names(self._db):
+                return {}
+            table = self._db.open_table(SKIPPED).to_arrow()
+        return dict(zip(table["id"].to_pylist(), table["content"].to_pylist(), strict=True))
+
     def model_files(self) -> dict[str, bytes]:
         with translate_errors(self.uri):
             table = self._db.open_table("model").to_arrow()
         return dict(zip(table["name"].to_pylist(), table["content"].to_pylist(), strict=True))
+
+    def read_map(self) -> EmbeddingMap | None:
+        return self._retry(self._read_map)
+
+    def write_map(self, found: EmbeddingMap) -> None:
+        with translate_errors(self.uri):
+            content = map_to_table(found)
+            table: Any = _create_table(self._db, MAP, content)
+            if table is None:
+                table = self._db.create_table(MAP, content, mode="overwrite")
+            table.optimize(cleanup_older_than=_KEPT_VERSIONS)
 
     def search_method(self) -> str:
         method = "exactly, in memory" if self.fits_memory else "with an approximate index"
@@ -167,6 +211,11 @@ class LanceStore(Store):
         check_rows(rows, self.about.dim)
         if rows:
             self._retry(lambda: self._merge(rows))
+
+    def add_skipped(self, windows: Mapping[str, str]) -> None:
+        """Record windows that were left out: fingerprints by id."""
+        if windows:
+            self._retry(lambda: self._merge_skipped(windows))
 
     def delete(self, ids: Sequence[str]) -> int:
         parts = in_batches(dict.fromkeys(ids), IDS_PER_QUERY)
@@ -197,16 +246,33 @@ class LanceStore(Store):
         """
         self._retry(lambda: self._build_index(self._kept_versions()))
 
+    def _read_map(self) -> EmbeddingMap | None:
+        with translate_errors(self.uri):
+            if MAP not in self._db.list_tables(limit=100).tables:
+                return None
+            table: Any = self._db.open_table(MAP)
+            version = int(table.version)
+            if self._map is None or self._map[0] != version:
+                self._map = version, table_to_map(table.to_arrow())
+            return self._map[1]
+
     def _merge(self, rows: Sequence[Row]) -> None:
         self._mark_key()
         with translate_errors(self.uri):
-            if any(row.unknown for row in rows) and not self._rows.has_unknown:
-                self._add_unknown()
-            table = to_table(rows, self.about.dim, self._rows.has_unknown)
+            for name in sorted(needed_columns(rows) - self._rows.optional):
+                self._add_column(name)
+            table = to_table(rows, self.about.dim, sorted(self._rows.optional))
             merge = self._table.merge_insert("id").when_matched_update_all().when_not_matched_insert_all()
             # With the index of ids, LanceDB does not compare the new keys of two commits: both would add an
             # image. It would also read all columns of the rows that are not in the index yet.
             merge.use_index(False).execute(table)
+
+    def _merge_skipped(self, windows: Mapping[str, str]) -> None:
+        content = pa.table({"id": list(windows), "content": list(windows.values())}, schema=_SKIPPED_SCHEMA)
+        with translate_errors(self.uri):
+            _create_table(self._db, SKIPPED, _SKIPPED_SCHEMA.empty_table())
+            merge = self._db.open_table(SKIPPED).merge_insert("id")
+            merge.when_matched_update_all().when_not_matched_insert_all().use_index(False).execute(content)
 
     def _mark_key(self) -> None:
         """Mark the id as the key in a store of an early version."""
@@ -214,15 +280,17 @@ class LanceStore(Store):
             if not has_key(self._table.schema):
                 self._table.update_field_metadata({"path": "id", "metadata": KEY})
 
-    def _add_unknown(self) -> None:
-        """Add the column of unknown labels.
+    def _add_column(self, name: str) -> None:
+        """Add a column of `OPTIONAL`.
 
-        A marcir that reads version 1 only would take them for absent: the header refuses it first.
+        A marcir that does not know it would lose its values, or take unknown labels for absent: the header
+        refuses it first.
         """
-        if self.about.version == 1:
-            self.about = replace(self.about, version=2)
+        version = _VERSIONS[name]
+        if self.about.version < version:
+            self.about = replace(self.about, version=version)
             _replace_about(self._db, self.about)
-        self._table.add_columns(UNKNOWN_FIELD)
+        self._table.add_columns(OPTIONAL[name])
 
     def _delete(self, ids: Sequence[str]) -> int:
         with translate_errors(self.uri):
@@ -352,7 +420,7 @@ class LanceStore(Store):
     def _load(self) -> ExactSearch:
         columns = ["id", "vector", *LABELS]
         if not self.resident:
-            return ExactSearch(self._rows.select(columns), self._rows)
+            return ExactSearch(self._rows.select([*columns, *PLACE]), self._rows)
         start = time.monotonic()
         loaded = ExactSearch(self._rows.select([*columns, *DETAILS]))
         now = time.monotonic()
@@ -417,8 +485,14 @@ def _again_after_conflicts(work: Callable[[], None]) -> None:
         back_off(failures)
 
 
+def _table_names(db: Any) -> set[str]:
+    return set(db.list_tables(limit=100).tables)
+
+
 def _about_table(about: About) -> pa.Table:
-    return pa.table({"about": [to_json(about)]})
+    """The header; without a field that a marcir of the store's version does not know."""
+    fields = {name: value for name, value in asdict(about).items() if value is not None}
+    return pa.table({"about": [to_json(fields)]})
 
 
 def _replace_about(db: Any, about: About) -> None:
@@ -426,6 +500,11 @@ def _replace_about(db: Any, about: About) -> None:
 
 
 def _check_same(uri: str, found: About, about: About, root_moved: bool) -> None:
+    if found.windows != about.windows:
+        holds, given = (each.windows or "images that are files" for each in (found, about))
+        raise StoreError(
+            f"{uri}: holds {holds}; this would be {given}. Use another --store, or the same cut."
+        )
     if (found.model, found.dim) != (about.model, about.dim):
         raise StoreError(
             f"{uri}: holds vectors of another model ({found.model[:12]}, not {about.model[:12]}). "

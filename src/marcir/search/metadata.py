@@ -3,12 +3,10 @@
 import csv
 import datetime
 import io
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from marcir.data.label_csv import path_below
-from marcir.data.object_storage import ImagePath
 from marcir.errors import DataError
 from marcir.files import reason
 
@@ -30,11 +28,15 @@ class Extra:
     date: datetime.date | None = None
 
 
-def read_metadata(path: str | Path, root: ImagePath) -> dict[str, Extra]:
-    """Read a CSV whose first column is the path of an image below a folder.
+def read_metadata(path: str | Path, id_of: Callable[[str], str]) -> dict[str, Extra]:
+    """Read a CSV whose first column names an image.
 
     The columns `west`, `south`, `east`, `north` are its bbox in degrees, `date` is its date (2024-05-31);
     all others are kept as text.
+
+    Args:
+        path: The table.
+        id_of: The id of the image that a name of the table means.
 
     Raises:
         DataError: Names the file and the line.
@@ -58,7 +60,7 @@ def read_metadata(path: str | Path, root: ImagePath) -> dict[str, Extra]:
         if len(cells) != len(header):
             raise DataError(f"{where}: expected {len(header)} columns as in the header, found {len(cells)}.")
         values = {name: cell.strip() for name, cell in zip(header, cells, strict=True)}
-        image = path_below(root, values.pop(header[0]))
+        image = id_of(values.pop(header[0]))
         if image in found:
             raise DataError(f"{where}: duplicate '{image}'. Keep one.")
         found[image] = _extra(where, values)

@@ -1,5 +1,6 @@
 """Search an indexed archive: by image, by id, by examples and counter-examples, by labels."""
 
+import math
 import secrets
 import shutil
 import threading
@@ -13,9 +14,10 @@ import numpy as np
 from marcir.data.object_storage import image_path
 from marcir.errors import ConfigError, StoreError
 from marcir.files import cache_outside, reason
+from marcir.search.area import Box, centre_of
 from marcir.search.hits import Hit, label_shares
 from marcir.search.lance import LanceStore
-from marcir.search.records import Filter
+from marcir.search.records import Filter, Row
 from marcir.search.store import Snapshot, Store
 
 if TYPE_CHECKING:
@@ -58,7 +60,7 @@ def query_by_examples(
     if not like:
         raise StoreError("a search needs at least one example (--like).")
     known = tuple(each for each in (*like, *unlike) if isinstance(each, str))
-    found = {image: snapshot.look_up(image) for image in known}
+    found = dict(zip(known, snapshot.look_up_all(known), strict=True))
     pull, push = (
         [found[each].vector if isinstance(each, str) else each for each in ids] for ids in (like, unlike)
     )
@@ -71,6 +73,45 @@ def query_by_examples(
     return Query(vector, tuple(labels), tuple(unknown), known)
 
 
+def query_by_place(
+    snapshot: Snapshot, longitude: float, latitude: float, where: Filter | None = None
+) -> Query:
+    """Images like the one that shows a point on the ground.
+
+    Of several, it is the newest one, and of those of one day the one whose centre is nearest.
+
+    Args:
+        snapshot: What is searched.
+        longitude: In degrees (WGS84).
+        latitude: In degrees.
+        where: Its dates are those of the query, too.
+
+    Raises:
+        StoreError: Where no image shows the point.
+    """
+    dates = Filter() if where is None else Filter(date_from=where.date_from, date_to=where.date_to)
+    at = replace(dates, bbox=(longitude, latitude, longitude, latitude))
+    rows = snapshot.describe(snapshot.ids(at))
+    if not rows:
+        when = " on these dates" if dates.by_place_or_date else ""
+        raise StoreError(f"no image of the store shows {longitude:g},{latitude:g}{when}.")
+
+    def preference(row: Row) -> tuple[int, float, str]:
+        days = 0 if row.date is None else row.date.toordinal()
+        return -days, _distance(row.bbox, longitude, latitude), row.id
+
+    return query_by_id(snapshot, min(rows, key=preference).id)
+
+
+def _distance(bbox: Box | None, longitude: float, latitude: float) -> float:
+    """From a point to the centre of a box, in degrees of latitude."""
+    if bbox is None:
+        return math.inf
+    middle, height = centre_of(bbox)
+    across = (longitude - middle + 180) % 360 - 180
+    return math.hypot(across * math.cos(math.radians(latitude)), latitude - height)
+
+
 @dataclass(frozen=True)
 class SearchResult:
     """What a search found.
@@ -80,8 +121,9 @@ class SearchResult:
         root: Folder that the ids are relative to, or `s3://bucket/prefix`.
         query_labels: Labels of the query, as far as they are known.
         query_unknown: Labels of which it is not known whether the query has them.
-        total: Number of images that pass the filter by labels, without those of the query; None where they
-            are too many to be counted.
+        total: Number of images that pass the filter, without those of the query and whatever their
+            similarity; None where they are too many to be counted.
+        query_images: Ids of images that the query consists of; they are not among the hits.
     """
 
     hits: tuple[Hit, ...]
@@ -89,6 +131,7 @@ class SearchResult:
     query_labels: tuple[str, ...] = ()
     total: int | None = None
     query_unknown: tuple[str, ...] = ()
+    query_images: tuple[str, ...] = ()
 
     @property
     def label_shares(self) -> dict[str, float]:
@@ -96,21 +139,38 @@ class SearchResult:
         return label_shares(self.hits)
 
     def as_json(self) -> dict[str, Any]:
-        """Hits with their paths, best first, and the shares of labels among them."""
-        root = image_path(self.root)
-        hits = [{**hit.as_json(), "path": str(root / hit.id)} for hit in self.hits]
-        return {"hits": hits, "label_shares": self.label_shares}
+        """Hits with their paths, best first, the shares of labels among them, and the images of the query.
+
+        The path of a window is that of its scene; None in a STAC catalog, where ids are not paths.
+        """
+        hits = [{**hit.as_json(), "path": self._path(hit)} for hit in self.hits]
+        return {"hits": hits, "label_shares": self.label_shares, "query_images": list(self.query_images)}
+
+    def _path(self, hit: Hit) -> str | None:
+        scene = str(hit.metadata.get("scene", ""))
+        if not scene or not hit.id.startswith(f"{scene}@"):
+            return str(image_path(self.root) / hit.id)
+        return None if self.root.endswith(".json") else str(image_path(self.root) / scene)
 
     def __str__(self) -> str:
         if not self.hits:
             return "nothing found"
         width = max(len(hit.id) for hit in self.hits)
+        places = [_place_text(hit) for hit in self.hits]
+        across = max(map(len, places))
         lines = [
-            f"{place:4}  {hit.similarity:6.3f}  {hit.id:{width}}  {_labels_text(hit)}"
-            for place, hit in enumerate(self.hits, 1)
+            f"{rank:4}  {hit.similarity:6.3f}  {hit.id:{width}}  {place:{across}}{_labels_text(hit)}"
+            for rank, (hit, place) in enumerate(zip(self.hits, places, strict=True), 1)
         ]
         shares = ", ".join(f"{name} {100 * share:.0f} %" for name, share in self.label_shares.items())
         return "\n".join([*lines, f"labels among the hits: {shares or 'none'}"])
+
+
+def _place_text(hit: Hit) -> str:
+    """Date and centre of a hit, as `--at` takes it; empty where neither is known."""
+    centre = "" if hit.bbox is None else "{:.5f},{:.5f}".format(*centre_of(hit.bbox))
+    known = [text for text in (hit.date and hit.date.isoformat(), centre) if text]
+    return "  ".join([*known, ""])
 
 
 def _labels_text(hit: Hit) -> str:
@@ -153,6 +213,12 @@ class SearchableArchive:
     def by_id(self, image: str, k: int = 10, where: Filter | None = None, offset: int = 0) -> SearchResult:
         """Images like one of the archive, by its id; it is not among the hits."""
         return self.search(lambda snapshot: query_by_id(snapshot, image), k, where, offset)
+
+    def by_place(
+        self, longitude: float, latitude: float, k: int = 10, where: Filter | None = None, offset: int = 0
+    ) -> SearchResult:
+        """Images like the one that shows a point on the ground, see `query_by_place`."""
+        return self.search(lambda here: query_by_place(here, longitude, latitude, where), k, where, offset)
 
     def by_examples(
         self,
@@ -215,8 +281,9 @@ class SearchableArchive:
                 Hit.from_row(row, each.similarity, made.labels, made.unknown)
                 for row, each in zip(rows, found, strict=True)
             )
-            total = snapshot.count(allowed) if snapshot.exact or not allowed.by_labels else None
-            return SearchResult(hits, self.store.about.root, made.labels, total, made.unknown)
+            counted = snapshot.exact or not (allowed.by_labels or allowed.by_place_or_date)
+            total = snapshot.count(allowed) if counted else None
+            return SearchResult(hits, self.store.about.root, made.labels, total, made.unknown, made.without)
 
         return self.store.read(find)
 

@@ -3,13 +3,15 @@
 import datetime
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from marcir.checks import check_within
-from marcir.errors import StoreError
+from marcir.data.image_source import WindowCut
+from marcir.errors import ConfigError, StoreError
 from marcir.schema import record
+from marcir.search.area import Area, Box, check_box
 
 # How far from 1 the length of a unit vector may be.
 _UNIT_TOLERANCE = 1e-2
@@ -31,6 +33,7 @@ class Row:
         metadata: Everything else that is known of it.
         bbox: West, south, east, north in degrees (WGS84), where known.
         date: When it was taken, where known.
+        footprint: The ground that it shows, as WKB in degrees (WGS84), where known; within its bbox.
     """
 
     id: str
@@ -41,9 +44,10 @@ class Row:
     thumbnail: bytes = b""
     content: str = ""
     metadata: Mapping[str, Any] = field(default_factory=dict)
-    bbox: tuple[float, float, float, float] | None = None
+    bbox: Box | None = None
     date: datetime.date | None = None
     unknown: tuple[str, ...] = ()
+    footprint: bytes | None = None
 
 
 @dataclass(frozen=True)
@@ -58,10 +62,18 @@ class Filter:
         none: All of these labels are absent.
         min_similarity: Minimum cosine similarity with the query, -1 to 1.
         without: Ids that are left out.
+        among: Only these ids; None for all. Ids that are not in the store find nothing.
         none_unknown_ok: The labels of `none` may also be unknown.
+        bbox: Images whose footprint, or else bounding box, touches this box: west, south, east, north in
+            degrees (WGS84); west > east across the date line.
+        within: Images whose footprint, or else bounding box, touches this area.
+        date_from: Images of this day or later.
+        date_to: Images of this day or earlier.
+
+    Images without a place, or without a date, do not pass a filter by it.
 
     Raises:
-        ConfigError: For a minimum outside of -1 to 1.
+        ConfigError: For a minimum outside of -1 to 1, a box that is none, and dates in the wrong order.
 
     >>> Filter(any=("ship", "dock"), none=("car",)).by_labels
     True
@@ -73,10 +85,19 @@ class Filter:
     min_similarity: float | None = None
     without: tuple[str, ...] = ()
     none_unknown_ok: bool = False
+    bbox: Box | None = None
+    within: Area | None = None
+    date_from: datetime.date | None = None
+    date_to: datetime.date | None = None
+    among: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         if self.min_similarity is not None:
             check_within("min_similarity", self.min_similarity, -1, 1)
+        if self.bbox is not None:
+            check_box(self.bbox, f"bbox = {self.bbox}: must be west, south, east, north in degrees.")
+        if self.date_from is not None and self.date_to is not None and self.date_from > self.date_to:
+            raise ConfigError(f"dates from {self.date_from} to {self.date_to}: give the earlier one first.")
 
     @property
     def by_labels(self) -> bool:
@@ -84,9 +105,26 @@ class Filter:
         return bool(self.label_names)
 
     @property
+    def by_place(self) -> bool:
+        """Whether it filters by place."""
+        return self.bbox is not None or self.within is not None
+
+    @property
+    def by_place_or_date(self) -> bool:
+        """Whether it filters by place or date."""
+        return self.by_place or self.date_from is not None or self.date_to is not None
+
+    @property
     def label_names(self) -> tuple[str, ...]:
         """All labels that it names."""
         return (*self.all, *self.any, *self.none)
+
+
+class LabelStates(NamedTuple):
+    """Labels of an image: those that it has, and those of which it is unknown whether it has them."""
+
+    present: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -98,6 +136,22 @@ class Neighbour:
     labels: tuple[str, ...]
 
 
+@dataclass(frozen=True)
+class Extent:
+    """Where and when the images of a store were taken; None where no image has a place, or a date.
+
+    Attributes:
+        bbox: The smallest box around all of them: west, south, east, north in degrees (WGS84); west > east
+            across the date line.
+        first: The earliest date.
+        last: The latest date.
+    """
+
+    bbox: Box | None = None
+    first: datetime.date | None = None
+    last: datetime.date | None = None
+
+
 @record()
 class About:
     """The description of a store, kept in its header.
@@ -106,13 +160,16 @@ class About:
         model: Fingerprint of the model that made its vectors.
         dim: Length of the vectors.
         root: Folder that the ids are relative to, when it was indexed.
-        version: Of the store's tables. 2: images may have unknown labels, which version 1 cannot keep.
+        version: Of the store's tables. 2: images may have unknown labels, which version 1 cannot keep. 3:
+            images may have footprints, and may be windows of scenes.
+        windows: How windows were cut from scenes; None where the images are files.
     """
 
     model: str
     dim: int
     root: str
-    version: Literal[1, 2] = 1
+    version: Literal[1, 2, 3] = 1
+    windows: WindowCut | None = None
 
 
 def check_rows(rows: Sequence[Row], dim: int) -> None:

@@ -19,18 +19,22 @@ def store_info(uri: str | Path) -> str:
     present, unknown = store.read(lambda snapshot: (snapshot.label_counts(), snapshot.unknown_counts()))
     labels = ", ".join(f"{name} ({count:,})" for name, count in present.items()) or "none"
     unknown_labels = ", ".join(f"{name} ({count:,})" for name, count in unknown.items() if count)
+    extent = store.extent()
     folder = Path(store.uri)
     size = (
         sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) if folder.is_dir() else None
     )
     return "\n".join(
         [
-            f"{store.uri}: {rows:,} images of {about.root}",
+            f"{store.uri}: {rows:,} {'images' if about.windows is None else 'windows'} of {about.root}",
+            *([] if about.windows is None else [f"cut: {about.windows}"]),
             f"vectors of {about.dim} numbers, model {about.model[:12]}",
             f"searched {store.search_method()}",
             *([] if size is None else [f"size: {size / 2**20:,.1f} MiB"]),
             f"labels: {labels}",
             *([f"unknown labels: {unknown_labels}"] if unknown_labels else []),
+            *([] if extent.bbox is None else [f"extent: {','.join(f'{each:.5f}' for each in extent.bbox)}"]),
+            *([] if extent.first is None else [f"dates: {extent.first} to {extent.last}"]),
         ]
     )
 

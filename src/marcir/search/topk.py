@@ -12,6 +12,9 @@ _GROUP = 32
 _FEW = 0.25
 # A matrix product rounds equal vectors differently, by their place; what is so near is compared again.
 _MARGIN = np.float32(1e-5)
+# The largest product of a row that is not allowed, and of one that is. Taken from a table: a conditional copy
+# takes six times as long where about half of the rows are allowed.
+_LIMITS = np.array([-np.inf, np.inf], np.float32)
 # Rows that are compared again at a time.
 _ROWS = 2**16
 
@@ -43,12 +46,9 @@ def best(
         For each query the rows and their products.
     """
     rows = None
-    if allowed is not None:
+    if allowed is not None and np.count_nonzero(allowed) < _FEW * len(vectors):
         rows = np.flatnonzero(allowed)
-        if len(rows) < _FEW * len(vectors):
-            vectors, allowed = vectors[rows], None
-        else:
-            rows = None
+        vectors, allowed = vectors[rows], None
     found = _search(vectors, queries, k, allowed, -np.inf if least is None else least)
     return found if rows is None else [(rows[positions], values) for positions, values in found]
 
@@ -67,7 +67,8 @@ def _search(
         block = vectors[start : start + step]
         products = queries @ block.T  # (Q, B)
         if allowed is not None:
-            np.copyto(products, -np.inf, where=~allowed[start : start + step])
+            limits = _LIMITS.take(allowed[start : start + step].view(np.uint8), mode="clip")
+            np.minimum(products, limits, out=products)
         bound, candidates = _candidates(products, bound, k, start)
         kept.append(candidates)
     query, row, value = (np.concatenate(parts) for parts in zip(*kept, strict=True))

@@ -8,7 +8,10 @@ from marcir.serve.errors import add_handlers, error_responses
 from marcir.serve.middleware import PUBLIC, SecurityMiddleware
 from marcir.serve.parameters import check_duplicates
 from marcir.serve.request_log import RequestLogMiddleware
+from marcir.serve.routes_browse import browse_routes
+from marcir.serve.routes_collections import collection_routes
 from marcir.serve.routes_images import image_routes
+from marcir.serve.routes_labels import label_routes
 from marcir.serve.routes_page import page_routes
 from marcir.serve.routes_search import search_routes
 from marcir.serve.service import Service
@@ -41,7 +44,13 @@ def create_app(service: Service) -> ASGIApp:
         },
     )
     add_handlers(app)
-    for routes in (search_routes(service), image_routes(service)):
+    for routes in (
+        search_routes(service),
+        image_routes(service),
+        browse_routes(service),
+        collection_routes(service),
+        label_routes(service),
+    ):
         app.include_router(routes, dependencies=[Depends(check_duplicates)])
     app.include_router(page_routes(service))
     if service.settings.token is not None:

@@ -7,7 +7,13 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
-from marcir.errors import MarcirError, MissingImageError, UnusableStoreError
+from marcir.errors import (
+    MarcirError,
+    MissingCollectionError,
+    MissingImageError,
+    UnusableAnnotationsError,
+    UnusableStoreError,
+)
 from marcir.serve.request_log import current_notes
 from marcir.serve.schemas import ErrorResponse
 from marcir.serve.settings import RETRY_SECONDS
@@ -15,11 +21,12 @@ from marcir.serve.settings import RETRY_SECONDS
 _MEANING = {
     400: "The request cannot be understood, or names a host that is not this machine.",
     401: "The token is missing or wrong.",
-    403: "A page of another site sent the request.",
-    404: "There is no such image.",
+    403: "A page of another site sent the request, or the service does not allow changes.",
+    404: "There is no such image, or no such collection.",
     408: "The body took too long.",
+    409: "The store has changed meanwhile.",
     413: "The body is too large.",
-    415: "The body is neither an image nor a form with one.",
+    415: "The body is neither an image nor a form with one, or is not JSON where changes are asked for.",
     422: "A parameter or the image cannot be used; the text says which and why.",
     503: "Too many requests are waiting, or the store cannot be read. Try again.",
 }
@@ -73,10 +80,13 @@ async def _internal_error(_: Request, error: Exception) -> JSONResponse:
 
 
 async def _marcir_error(_: Request, error: Exception) -> JSONResponse:
-    if isinstance(error, MissingImageError):
+    if isinstance(error, (MissingImageError, MissingCollectionError)):
         return error_response(404, str(error))
     if isinstance(error, UnusableStoreError):
         text = "the store cannot be read now. The reason is in the log of the service."
+        return error_response(503, text, log_text=str(error))
+    if isinstance(error, UnusableAnnotationsError):
+        text = "collections and labels cannot be used now. The reason is in the log of the service."
         return error_response(503, text, log_text=str(error))
     return error_response(422, str(error))
 

@@ -7,7 +7,7 @@ import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Protocol
 from urllib.parse import quote
 
 import numpy as np
@@ -15,10 +15,10 @@ from PIL import Image
 
 from marcir.data.decode.limits import MAX_BYTES
 from marcir.data.images import decode_image
-from marcir.data.object_storage import ImagePath, S3Path, reading_threads
+from marcir.data.object_storage import ImagePath, S3Path
 from marcir.data.prefetch import read_batches
 from marcir.errors import BrokenImageError, MissingImageError
-from marcir.figures.samples import displayable
+from marcir.figures.samples import display_bytes
 from marcir.search.store import Store
 from marcir.serve.request_log import escaped
 
@@ -120,24 +120,38 @@ def _open_file(root: Path, image: str) -> OpenFile:
         raise
 
 
-def files_warning(store: Store, originals: Originals, folder: ImagePath) -> str | None:
-    """What to print at the start where a folder, as it was given, does not hold the files of a store."""
+class Shows(Protocol):
+    """Tells which images of a store it can show."""
+
+    def has(self, image: str) -> bool:
+        """Whether the file of an id can be shown."""
+
+
+def files_warning(store: Store, files: Shows, given: str, threads: int | None) -> str | None:
+    """What to print at the start where files or scenes are not those of a store.
+
+    Args:
+        store: The store.
+        files: What was given.
+        given: The option, as it was given.
+        threads: Threads that look for files.
+    """
     if store.exact:
         ids = store.sample(_SAMPLE)
     else:  # without reading all ids
         ids = [hit.id for hit in store.search(np.ones((1, store.about.dim)), _SAMPLE)[0]]
-    checked = read_batches(ids, originals.has, _SAMPLE, threads=reading_threads(originals.root, 1))
+    checked = read_batches(ids, files.has, _SAMPLE, threads=threads)
     found = sum(map(sum, checked))
     if found == len(ids):
         return None
-    given, indexed = escaped(str(folder)), escaped(store.about.root)
+    given, indexed = escaped(given), escaped(store.about.root)
     if not found:
         return (
-            f"WARNING: --images {given} holds none of the files of the store, which was indexed from "
+            f"WARNING: {given} holds none of the files of the store, which was indexed from "
             f"{indexed}: originals cannot be shown. Give the folder that was indexed."
         )
     return (
-        f"WARNING: --images {given} holds {found} of {len(ids)} files of the store that were checked. "
+        f"WARNING: {given} holds {found} of {len(ids)} files of the store that were checked. "
         f"It was indexed from {indexed}: the other originals cannot be shown."
     )
 
@@ -158,7 +172,11 @@ def as_png(file: OpenFile, image: str) -> bytes:
         raise BrokenImageError(f"'{image}' is too large to be shown. Download it.")
     pixels = decode_image(b"".join(file.chunks()), image)
     step = -(-max(pixels.shape[:2]) // _MAX_SIDE)
-    shown = (255 * displayable(pixels[::step, ::step])).astype(np.uint8)
+    return png(display_bytes(pixels[::step, ::step]))
+
+
+def png(shown: np.ndarray) -> bytes:
+    """Bytes of a picture as a PNG. (H, W) or (H, W, 3)"""
     out = io.BytesIO()
     Image.fromarray(shown).save(out, "PNG", compress_level=1)
     return out.getvalue()

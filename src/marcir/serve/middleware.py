@@ -9,25 +9,31 @@ from starlette.requests import cookie_parser
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from marcir.serve.basemap import Basemap
 from marcir.serve.errors import RequestError, error_response, internal_error
 from marcir.serve.request_log import current_notes, log
 from marcir.serve.settings import SESSION_SECONDS, Settings, is_loopback
 
 COOKIE = "marcir_session"
-SECURITY_HEADERS = (
-    (
-        b"content-security-policy",
-        b"default-src 'none'; img-src 'self' data: blob:; style-src 'self'; script-src 'self'; "
-        b"connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
-    ),
-    (b"x-content-type-options", b"nosniff"),
-    (b"referrer-policy", b"no-referrer"),
-    (b"cross-origin-resource-policy", b"same-origin"),
-    (b"cross-origin-opener-policy", b"same-origin"),
-)
 # Addresses without data of the archive: they need no token.
 PUBLIC = ("/", "/health", "/api/openapi.json", "/api/session")
 _SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
+
+
+def security_headers(basemap: Basemap | None = None) -> tuple[tuple[bytes, bytes], ...]:
+    """The headers of every response; pages may ask the service, and the tiles of a base map, for content."""
+    tiles = "" if basemap is None else f" {basemap.origin}"
+    policy = (
+        f"default-src 'none'; img-src 'self' data: blob:{tiles}; style-src 'self'; script-src 'self'; "
+        f"connect-src 'self'{tiles}; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+    )
+    return (
+        (b"content-security-policy", policy.encode()),
+        (b"x-content-type-options", b"nosniff"),
+        (b"referrer-policy", b"no-referrer"),
+        (b"cross-origin-resource-policy", b"same-origin"),
+        (b"cross-origin-opener-policy", b"same-origin"),
+    )
 
 
 class Sessions:
@@ -64,6 +70,7 @@ class SecurityMiddleware:
 
     def __init__(self, app: ASGIApp, settings: Settings) -> None:
         self._app, self._settings = app, settings
+        self._headers = security_headers(settings.basemap)
         self._sessions = None if settings.token is None else Sessions(settings.token)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -79,7 +86,7 @@ class SecurityMiddleware:
             nonlocal started
             if message["type"] == "http.response.start":
                 started = True
-                headers = [*message["headers"], *SECURITY_HEADERS]
+                headers = [*message["headers"], *self._headers]
                 headers.append((b"server-timing", notes.server_timing(time.perf_counter() - start)))
                 if not any(name == b"cache-control" for name, _ in headers):
                     headers.append((b"cache-control", b"no-store"))

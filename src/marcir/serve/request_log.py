@@ -19,7 +19,22 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 log = logging.getLogger("marcir.serve")
 
-_QUERY = ("id", "vector", "like", "unlike", "label", "any", "all", "none")
+_QUERY = (
+    "id",
+    "vector",
+    "like",
+    "unlike",
+    "label",
+    "at",
+    "any",
+    "all",
+    "none",
+    "bbox",
+    "within",
+    "from",
+    "to",
+    "collection",
+)
 _PAGE = ("none_unknown_ok", "min_similarity", "offset", "limit", "format")
 _MAX_VALUES = 3  # of one parameter
 _MAX_VALUE = 80  # characters of one value
@@ -64,6 +79,10 @@ class RequestNotes:
         """Note an uploaded image: bytes, pixels and, where the request has one, the name of the file."""
         named = f" {self._quoted(name)}" if name else ""
         self.asked.append(f"upload{named} of {size:,} bytes, {width} x {height} pixels")
+
+    def add_edit(self, text: str) -> None:
+        """Note a change of collections or labels."""
+        self.asked.append(redacted(text, self.token))
 
     def line(self, scope: Scope, status: int, seconds: float) -> str:
         """The line of a request."""

@@ -1,7 +1,7 @@
 """Addresses of single images: description, thumbnail, file."""
 
 import hashlib
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import StreamingResponse
@@ -10,9 +10,12 @@ from starlette.types import Receive, Scope, Send
 from marcir.errors import MissingImageError
 from marcir.serve.errors import error_responses
 from marcir.serve.image_files import OpenFile, as_png, attachment
-from marcir.serve.parameters import ImageParameters, OriginalParameters
+from marcir.serve.parameters import ImageParameters, OriginalParameters, WindowParameters
 from marcir.serve.schemas import ImageResponse
 from marcir.serve.service import Service
+
+if TYPE_CHECKING:
+    from marcir.serve.scenes import ServedScenes
 
 _CACHED = "private, max-age=600"
 
@@ -79,6 +82,48 @@ def image_routes(service: Service) -> APIRouter:
         except BaseException:
             file.close()
             raise
+
+    @routes.get(
+        "/window",
+        response_class=Response,
+        responses={**_pictures("image/png"), **error_responses(404, 422, 503)},
+        operation_id="get_window",
+    )
+    async def get_window(request: Request, parameters: Annotated[WindowParameters, Query()]) -> Response:
+        """A PNG of a window of a scene, with its surroundings, in any of the scene's bands."""
+        scenes = await readers.run(scenes_of, parameters.id)
+        shown = await readers.run(scenes.find, parameters.id, parameters.bands, parameters.around)
+        tag = f'"{shown.tag}"'
+        return not_modified(request, tag) or Response(
+            await service.converters.run(scenes.picture, shown),
+            media_type="image/png",
+            headers=cache_headers(tag),
+        )
+
+    @routes.get(
+        "/scene",
+        response_class=Response,
+        responses={**_pictures("application/octet-stream"), **error_responses(404, 422, 503)},
+        operation_id="get_scene",
+    )
+    async def get_scene(request: Request, parameters: Annotated[ImageParameters, Query()]) -> Response:
+        """The file of the scene that a window was cut from, as an attachment."""
+        scenes = await readers.run(scenes_of, parameters.id)
+        file = await readers.run(scenes.open, parameters.id)
+        tag = f'"{file.tag}"'
+        if (unchanged := not_modified(request, tag)) is not None:
+            file.close()
+            return unchanged
+        name = attachment(parameters.id.rpartition("@")[0])
+        return OpenFileResponse(
+            file, "application/octet-stream", {**cache_headers(tag), "Content-Disposition": name}
+        )
+
+    def scenes_of(image: str) -> "ServedScenes":
+        store.describe([image])  # only ids of the store
+        if service.scenes is None:
+            raise MissingImageError("the service was started without --scenes and shows no windows.")
+        return service.scenes
 
     def open_original(image: str) -> OpenFile:
         store.describe([image])  # only ids of the store

@@ -20,7 +20,8 @@ from marcir.serve.settings import SESSION_SECONDS
 from marcir.serve.uploads import small_body
 
 PAGE = Path(__file__).parent / "page"
-mimetypes.add_type("text/javascript", ".js")  # whatever the system has registered: browsers do not guess here
+for suffix in (".js", ".mjs"):  # whatever the system has registered: browsers do not guess here
+    mimetypes.add_type("text/javascript", suffix)
 # The body is read with limits: FastAPI would wait for one without end, from any client.
 _SESSION: dict[str, Any] = {
     "requestBody": {

@@ -33,6 +33,7 @@ _EXPORTS: dict[int | str, dict[str, Any]] = {
         "content": {
             "text/csv": {"schema": {"type": "string"}},
             "application/geo+json": {"schema": {"type": "object"}},
+            "application/vnd.apache.parquet": _BINARY,
         }
     }
 }
@@ -48,12 +49,12 @@ def search_routes(service: Service) -> APIRouter:
         """What the archive holds, and the limits of the service."""
         return await searchers.run(archive.about)
 
-    @routes.get("/labels", responses=error_responses(422, 503), operation_id="count_labels")
+    @routes.get("/labels", responses=error_responses(404, 422, 503), operation_id="count_labels")
     async def count_labels(given: Annotated[parameters.FilterParameters, Query()]) -> schemas.LabelsResponse:
         """Every label, counted among the images that pass a filter."""
         return await searchers.run(archive.labels, given)
 
-    @routes.get("/sample", responses=error_responses(422, 503), operation_id="get_sample")
+    @routes.get("/sample", responses=error_responses(404, 422, 503), operation_id="get_sample")
     async def get_sample(given: Annotated[parameters.SampleParameters, Query()]) -> schemas.SampleResponse:
         """Random images, the same for the same seed."""
         return await searchers.run(archive.sample, given)
@@ -73,7 +74,7 @@ def search_routes(service: Service) -> APIRouter:
     @routes.post(
         "/search",
         response_model=schemas.SearchResponse,
-        responses={**_EXPORTS, **error_responses(408, 413, 415, 422, 503)},
+        responses={**_EXPORTS, **error_responses(404, 408, 413, 415, 422, 503)},
         operation_id="search_by_upload",
         openapi_extra=_UPLOAD,
     )

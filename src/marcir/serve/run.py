@@ -17,10 +17,10 @@ with needs("serve"):
     import uvicorn
     from uvicorn.protocols.http.h11_impl import H11Protocol
 
-    from marcir.serve.middleware import SECURITY_HEADERS
+    from marcir.serve.middleware import security_headers
     from marcir.serve.request_log import LineFormatter
 
-_ERROR_HEADERS = [(b"content-type", b"application/json"), (b"connection", b"close"), *SECURITY_HEADERS]
+_ERROR_HEADERS = [(b"content-type", b"application/json"), (b"connection", b"close"), *security_headers()]
 
 
 def serve(settings: Settings) -> None:

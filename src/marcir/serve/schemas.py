@@ -5,7 +5,10 @@ from urllib.parse import quote
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from marcir.data.label_csv import State
 from marcir.search.hits import Hit
+
+QueryKind = Literal["id", "vector", "examples", "labels", "place"]
 
 
 class ErrorResponse(BaseModel):
@@ -53,10 +56,22 @@ class ArchiveResponse(BaseModel):
     model: str = Field(description="Fingerprint of the model that made the vectors of the store.")
     version: str = Field(description="Version of marcir.", examples=["0.1.0"])
     has_bbox: bool = Field(description="Whether any image has a bounding box.")
+    editable: bool = Field(description="Whether collections and labels may be changed.")
     has_originals: bool = Field(description="Whether /api/original shows files.")
     dates: bool = Field(description="Whether any image has a date.")
+    extent: tuple[float, float, float, float] | None = Field(
+        description="Box around all images: west, south, east, north in degrees (WGS84), west > east across "
+        "the date line; null without places."
+    )
+    first_date: str | None = Field(examples=["2010-06-23"])
+    last_date: str | None = Field(examples=["2024-05-01"])
+    basemap: str | None = Field(
+        description="Address of the tiles under the map of the page, with {z}, {x} and {y}.",
+        examples=["https://tiles.example/{z}/{x}/{y}.png"],
+    )
     max_upload_bytes: int
     max_results: int = Field(description="Largest offset + limit.")
+    has_map: bool = Field(description="Whether /api/map shows points.")
 
 
 class LabelsResponse(BaseModel):
@@ -84,6 +99,10 @@ class HitResponse(BaseModel):
     bbox: tuple[float, float, float, float] | None = Field(
         description="West, south, east, north in degrees (WGS84)."
     )
+    footprint: dict[str, Any] | None = Field(
+        description="The ground that it shows: a Polygon or MultiPolygon of GeoJSON; null where it is not "
+        "known better than `bbox`."
+    )
     date: str | None = Field(examples=["2024-05-01"])
     metadata: dict[str, Any]
     thumbnail: str = Field(description="URL of its JPEG.", examples=["/api/thumbnail?id=forest%2F001.png"])
@@ -100,16 +119,53 @@ class OriginalResponse(BaseModel):
     url: str = Field(examples=["/api/original?id=forest%2F001.png"])
 
 
+class BandResponse(BaseModel):
+    """A band of a scene."""
+
+    number: int = Field(description="From 1, for `bands` of /api/window.")
+    name: str = Field(description="May be empty.", examples=["red"])
+
+
+class SceneResponse(BaseModel):
+    """The scene that a window was cut from."""
+
+    id: str = Field(examples=["naip/2012.tif"])
+    href: str = Field(description="Where its file can be downloaded: here, or at the address of its server.")
+    bands: list[BandResponse] = Field(description="All bands of its files.")
+    shown: list[int] = Field(description="Numbers of the bands that the thumbnail shows.")
+    crs: str = Field(description="A code, or WKT.", examples=["EPSG:26914"])
+    resolution: tuple[float, float] = Field(
+        description="Metres on the ground per pixel of the window, along rows and along columns."
+    )
+    window: tuple[int, int, int, int] = Field(description="First column, first row, width and height.")
+
+
+class TableLabels(BaseModel):
+    """Labels of an image in the archive's table."""
+
+    labels: list[str]
+    unknown: list[str] = Field(description="Labels of which it is unknown whether it has them.")
+
+
 class ImageResponse(HitResponse):
-    """An image of the archive, and where its file is."""
+    """An image of the archive, where its file is, and which scene it is a window of."""
 
     original: OriginalResponse | None
+    scene: SceneResponse | None = Field(
+        description="null where the image is a file, and where the service does not have its scene."
+    )
+    page_labels: dict[str, State] = Field(
+        description="What people stated of its labels; it wins over the archive's table.",
+        examples=[{"ship": "present"}],
+    )
+    table_labels: TableLabels = Field(description="Its labels in the archive's table.")
 
 
 class QueryResponse(BaseModel):
     """How a search was understood."""
 
-    kind: Literal["id", "vector", "examples", "labels"]
+    kind: QueryKind
+    images: list[str] = Field(description="Images of the archive that it consists of; they are no hits.")
     labels: list[str] = Field(description="Labels of the query, as far as they are known.")
     unknown: list[str] = Field(description="Labels of which it is unknown whether the query has them.")
 
@@ -121,7 +177,7 @@ class SearchResponse(BaseModel):
     offset: int
     limit: int
     total: int | None = Field(
-        description="Images that pass the filter by labels, without the query and the examples; "
+        description="Images that pass the filter, without the query and the examples; "
         "null where the archive is too large to count them."
     )
     more: bool = Field(description="Whether there is another page.")

@@ -4,9 +4,9 @@ import asyncio
 import base64
 import threading
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
@@ -14,19 +14,27 @@ import numpy as np
 import torch
 from fastapi import FastAPI, Request
 
+from marcir.annotations.annotated_store import AnnotatedStore
+from marcir.annotations.annotations import Annotations
+from marcir.annotations.suggest import STATES
 from marcir.data.images import decode_image
+from marcir.data.object_storage import reading_threads
 from marcir.errors import MarcirError
 from marcir.processes import processors
-from marcir.search.queries import open_store
+from marcir.search.lance import LanceStore
+from marcir.search.records import About
 from marcir.serve.errors import unavailable
 from marcir.serve.image_files import Originals, files_warning
 from marcir.serve.request_log import current_notes, log
 from marcir.serve.schemas import EmbedResponse
+from marcir.serve.served_annotations import ServedAnnotations
 from marcir.serve.served_archive import ServedArchive, encode_vector
 from marcir.serve.settings import (
+    WAITING_EDITS,
     WAITING_FILES,
     WAITING_PICTURES,
     WAITING_SEARCHES,
+    WAITING_SUGGESTIONS,
     WAITING_UPLOADS,
     Settings,
 )
@@ -34,6 +42,7 @@ from marcir.serve.uploads import UploadedFile, Uploads, uploaded_file
 
 if TYPE_CHECKING:
     from marcir.model.model import Model
+    from marcir.serve.scenes import ServedScenes
 
 _MAX_SEARCHERS = 4
 
@@ -92,8 +101,14 @@ class Service:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        store = open_store(settings.store, resident=True, device=settings.device)
-        self.archive = ServedArchive(store, settings.images is not None)
+        annotations = Annotations(settings.annotations_file, settings.allow_edits)
+        annotations.check()
+        store = AnnotatedStore(LanceStore(settings.store, resident=True), annotations)
+        self.scenes = None if settings.scenes is None else _scenes(settings.scenes, store.about)
+        self.archive = ServedArchive(
+            store, settings.images is not None, self.scenes, settings.basemap, settings.device
+        )
+        self.edits = ServedAnnotations(self.archive, settings.author)
         self.originals = None if settings.images is None else Originals(settings.images)
         cores = processors()
         searchers = min(_MAX_SEARCHERS, cores)
@@ -102,6 +117,8 @@ class Service:
         self.embedders = Workers("upload", 1, WAITING_UPLOADS)
         self.readers = Workers("files", 4, WAITING_FILES)
         self.converters = Workers("pictures", 1, WAITING_PICTURES)
+        self.suggesters = Workers("suggestions", 1, WAITING_SUGGESTIONS)
+        self.editors = Workers("edits", 1, WAITING_EDITS)
         self.uploads = Uploads()
 
     @asynccontextmanager
@@ -109,14 +126,30 @@ class Service:
         """Load the model in the background at the start; let threads finish at the end."""
         threading.Thread(target=self._warm_up, daemon=True).start()  # a stop need not wait for it
         yield
-        for workers in (self.searchers, self.embedders, self.readers, self.converters):
+        for workers in (
+            self.searchers,
+            self.embedders,
+            self.readers,
+            self.converters,
+            self.suggesters,
+            self.editors,
+        ):
             workers.close()
+
+    def statements(self, label: str) -> Mapping[str, int]:
+        """What people have stated of a label, by image, in the order in which they did."""
+        stated = self.archive.annotations.labels.of_label(label)
+        return {image: STATES[state] for image, state in stated.items()}
 
     def files_warning(self) -> str | None:
         """What to print at the start where `--images` does not hold the files of the store."""
-        if self.originals is None or self.settings.images is None:
+        store, settings = self.archive.store, self.settings
+        if self.scenes is not None:
+            return files_warning(store, self.scenes, f"--scenes {settings.scenes}", 1)
+        if self.originals is None or settings.images is None:
             return None
-        return files_warning(self.archive.store, self.originals, self.settings.images)
+        threads = reading_threads(self.originals.root, 1)
+        return files_warning(store, self.originals, f"--images {settings.images}", threads)
 
     async def embed_upload(self, request: Request) -> tuple[np.ndarray, EmbedResponse]:
         """The vector of the image that a request uploads, and the response that describes it. (D,)
@@ -144,10 +177,20 @@ class Service:
         return file, vector, found, time.perf_counter() - start
 
     def _warm_up(self) -> None:
+        with suppress(MarcirError):  # requests will report it
+            # Of 1,000,000 rows, labels take a second of the processor, which no request should wait for.
+            self.archive.store.label_counts()
+            self.archive.store.page(0, 1, sort="date")
         try:
             self.archive.archive.model  # noqa: B018
         except MarcirError as error:
             log.error("uploads will be refused: %s", error)
+
+
+def _scenes(source: str, about: About) -> "ServedScenes":
+    from marcir.serve.scenes import ServedScenes  # with the packages of `marcir[geo]`
+
+    return ServedScenes(source, about)
 
 
 def embed_content(model: "Model", content: bytes, title: str) -> tuple[np.ndarray, EmbedResponse]:

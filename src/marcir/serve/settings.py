@@ -5,8 +5,10 @@ from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
 
+from marcir.annotations.annotations import annotations_path
 from marcir.data.object_storage import ImagePath
 from marcir.errors import ConfigError
+from marcir.serve.basemap import Basemap
 
 MAX_UPLOAD_BYTES = 32 * 2**20
 UPLOAD_SECONDS = 300.0  # for all bytes of an upload to arrive
@@ -16,11 +18,16 @@ UPLOADS_IN_MEMORY = 16 * MAX_UPLOAD_BYTES
 MAX_RESULTS = 10_000  # largest offset + limit
 MAX_LIMIT = 200
 MAX_EXAMPLES = 100
+MAX_COLLECTION_EXAMPLES = 10_000  # images of a collection that is an example
+MAX_CHOSEN = 100_000  # images that one request puts into a collection, or gives labels
+MAX_EDIT_BYTES = 8 * 2**20
 # Requests that may wait for a free worker; more are refused (503).
 WAITING_SEARCHES = 256
 WAITING_UPLOADS = 16
 WAITING_FILES = 256
+WAITING_EDITS = 64
 WAITING_PICTURES = 32
+WAITING_SUGGESTIONS = 32
 RETRY_SECONDS = 2
 STOP_SECONDS = 30  # that running requests have to finish
 SESSION_SECONDS = 7 * 24 * 3600
@@ -40,6 +47,11 @@ class Settings:
         token: What requests must carry.
         no_auth: Whether others may use the service without a token.
         device: Where the network for uploaded images runs.
+        scenes: The folder, GeoTIFF or STAC file that the windows of the store were cut from, to show them
+            with their surroundings.
+        basemap: Tiles under the map of the page; without it, the map shows the outlines of countries.
+        allow_edits: Whether collections and labels may be changed.
+        annotations: Their file; by default the one beside the store.
     """
 
     store: str
@@ -49,12 +61,18 @@ class Settings:
     token: str | None = None
     no_auth: bool = False
     device: str = "auto"
+    scenes: str | None = None
+    basemap: Basemap | None = None
+    allow_edits: bool = False
+    annotations: Path | None = None
 
     def __post_init__(self) -> None:
         if not 0 <= self.port <= 65535:
             raise ConfigError(f"--port {self.port}: must be 0 (any) to 65535.")
         if isinstance(self.images, Path) and not self.images.is_dir():
             raise ConfigError(f"--images {self.images}: not a folder. Name the one that was indexed.")
+        if self.images is not None and self.scenes is not None:
+            raise ConfigError("--images and --scenes exclude each other. Give what was indexed.")
         if self.token is not None and self.no_auth:
             raise ConfigError("--no-auth and a token (--token or MARCIR_TOKEN) exclude each other. Give one.")
         if self.token is not None and not _is_token(self.token):
@@ -67,6 +85,38 @@ class Settings:
                 f"--host {self.host}: others can reach it. Give --token (or MARCIR_TOKEN), or --no-auth "
                 "where a proxy authenticates its users."
             )
+
+        if self.allow_edits:
+            self._check_edits()
+
+    def _check_edits(self) -> None:
+        if self.no_auth:  # any web site whose name leads to this machine could send changes
+            raise ConfigError(
+                "--allow-edits and --no-auth exclude each other. Give --token (or MARCIR_TOKEN), which a "
+                "proxy may add to its requests."
+            )
+        if self.annotations_file is None:
+            raise ConfigError(
+                f"--allow-edits: the store {self.store} is not on a disk. Say where annotations are kept: "
+                "--annotations FILE."
+            )
+        if isinstance(self.images, Path) and self.annotations_file.resolve().is_relative_to(
+            self.images.resolve()
+        ):
+            raise ConfigError(
+                f"--annotations {self.annotations_file}: lies in the folder of images {self.images}. Choose "
+                "another place."
+            )
+
+    @property
+    def annotations_file(self) -> Path | None:
+        """The file of collections and labels; None where there is none."""
+        return annotations_path(self.store) if self.annotations is None else self.annotations
+
+    @property
+    def author(self) -> str:
+        """Who changes collections and labels, as far as it is known."""
+        return "local" if self.token is None else "token"
 
     @property
     def loopback_names_only(self) -> bool:

@@ -53,16 +53,16 @@ class Uploads:
             self._held -= sum(map(len, parts))
 
 
-async def small_body(request: Request) -> bytes:
+async def small_body(request: Request, most: int = _SMALL_BYTES) -> bytes:
     """A body that is no image, from any client, with limits of size and time.
 
     Raises:
         RequestError: 408 for one that takes too long, 413 for one that is too large.
     """
     parts: list[bytes] = []
-    too_large = f"the body has more than {_SMALL_BYTES >> 10} KiB."
+    too_large = f"the body has more than {most >> 10:,} KiB."
     async with _refusing_after_body(request):
-        await _receive_body(request, parts.append, _SMALL_BYTES, too_large)
+        await _receive_body(request, parts.append, most, too_large)
     return b"".join(parts)
 
 

@@ -54,6 +54,7 @@ def evaluate(
     *,
     unlisted: Unlisted | None = None,
     part: str | None = None,
+    split: str | Path | None = None,
     name: str | None = None,
     on_broken: OnBroken = "error",
     variants: Mapping[str, str] | None = None,
@@ -75,6 +76,8 @@ def evaluate(
             table says, else as in training if the model was trained on this archive, else absent.
         part: `train`, `validation`, `test` or `all`. By default the run's test images if the model was
             trained on this archive, whatever its labels are now, else all images.
+        split: A split of this archive, whatever its labels were, instead of that of the model's run: to score
+            another model on the same images.
         name: Name of the model; by default that of its folder.
         on_broken: `error` refuses broken images; `skip` leaves them out.
         variants: Variants of the metrics by name.
@@ -96,8 +99,12 @@ def evaluate(
     archive, notes = images.archive, list[str]()
     if unlisted is None and (loaded.config.unlisted, archive.unlisted) == ("unknown", "absent"):
         archive, notes = _read_as_in_training(loaded, images, dataset, labels)
-    split, note = _split_of_run(loaded, archive, complete, images.checksum)
-    positions, training, chosen = _select_images(split, archive, part)
+    parts, note = (
+        _split_of_run(loaded, archive, complete, images.checksum)
+        if split is None
+        else (Split.load(split, archive, other_labels=True), "")
+    )
+    positions, training, chosen = _select_images(parts, archive, part)
     if not allow_incomplete:
         refuse_incomplete(archive.labels[positions])
 

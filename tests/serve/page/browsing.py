@@ -12,6 +12,7 @@ from playwright.sync_api import BrowserContext, ConsoleMessage, Locator, Page, R
 from serve.server_process import Server
 
 expect.set_options(timeout=15_000)
+PAGE = 60  # images of a page, unless the address says otherwise
 _IDS = "ids => JSON.stringify([...document.querySelectorAll('.tile')].map(tile => tile.dataset.id)) === ids"
 _VIOLATIONS = """
     addEventListener("securitypolicyviolation", event => console.error("policy: " + event.violatedDirective));
@@ -77,7 +78,7 @@ class Visit:
 
     def shows(self, path: str, **parameters: Any) -> list[str]:
         """Wait until the images are those that the service gives for a question; returns their ids."""
-        ids = [hit["id"] for hit in self.server.get(path, **parameters)["hits"]]
+        ids = [hit["id"] for hit in self.server.get(path, **{"limit": PAGE, **parameters})["hits"]]
         self.page.wait_for_function(_IDS, arg=json.dumps(ids, ensure_ascii=False, separators=(",", ":")))
         return ids
 

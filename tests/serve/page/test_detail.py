@@ -5,10 +5,12 @@ import json
 import re
 from pathlib import Path
 
+import geopandas
 import pytest
 from playwright.sync_api import Locator, expect
 
 from serve.page.browsing import Visit
+from serve.page.conftest import Visiting
 
 pytestmark = pytest.mark.browser
 FIRST = "images/000000.png"
@@ -32,7 +34,8 @@ def test_the_detail_view_shows_the_original_and_all_that_is_known(visit: Visit) 
         ids[at],
         "24 \u00d7 24 pixels",
         hits[at]["date"],
-        "west",
+        "Box (W, S, E, N)",
+        ", ".join(f"{number:g}" for number in hits[at]["bbox"]),
         "sensor",
         "S2",
         "=1+1 <b>",
@@ -66,7 +69,7 @@ def test_one_goes_from_detail_to_detail_and_acts_there(visit: Visit) -> None:
 
 def test_back_closes_the_detail_view_and_stays_in_the_search(visit: Visit) -> None:
     visit.open()
-    visit.shows("/api/sample", seed=0)
+    visit.shows("/api/images")
     visit.tile(0).locator("a").click()
     visit.until_asked(lambda asked: "id" in asked)
     (image,) = visit.asked["id"]
@@ -77,7 +80,7 @@ def test_back_closes_the_detail_view_and_stays_in_the_search(visit: Visit) -> No
     expect(dialog).to_be_hidden()
     expect(visit.tile(2).locator("a")).to_be_focused()
     visit.page.go_forward()
-    expect(dialog.locator(".facts")).to_contain_text(ids[1])
+    expect(dialog.locator(".facts")).to_contain_text(ids[2])  # the one that was closed
     for key in ("Escape", "o", "Escape", "o", "Escape"):  # faster than the history
         visit.page.keyboard.press(key)
     expect(dialog).to_be_hidden()
@@ -87,7 +90,7 @@ def test_back_closes_the_detail_view_and_stays_in_the_search(visit: Visit) -> No
     visit.shows("/api/search", id=image)
     expect(dialog).to_be_hidden()
     visit.page.go_back()
-    visit.shows("/api/sample", seed=0)
+    visit.shows("/api/images")
 
 
 def test_the_original_is_downloaded_as_it_lies_in_the_folder(visit: Visit, tmp_path: Path) -> None:
@@ -100,10 +103,10 @@ def test_the_original_is_downloaded_as_it_lies_in_the_folder(visit: Visit, tmp_p
     assert (tmp_path / "file").read_bytes() == (visit.server.images / first).read_bytes()
 
 
-def test_hits_are_exported_as_csv_and_geojson(visit: Visit, tmp_path: Path) -> None:
+def test_hits_are_exported_as_csv_geojson_and_geoparquet(visit: Visit, tmp_path: Path) -> None:
     visit.open({"id": FIRST, "none": "tree", "offset": 2, "limit": 10})
     ids = visit.shows("/api/search", id=FIRST, none="tree", offset=2, limit=10)
-    for name in ("CSV, these 10 hits", "GeoJSON, the first 200 hits"):
+    for name in ("CSV, these 10 hits", "GeoJSON, the first 200 hits", "GeoParquet, these 10 hits"):
         visit.page.locator(".menu summary").click()
         with visit.page.expect_download() as download:
             visit.role("link", name).click()
@@ -113,6 +116,7 @@ def test_hits_are_exported_as_csv_and_geojson(visit: Visit, tmp_path: Path) -> N
         assert [row["id"] for row in csv.DictReader(file)] == ids
     (places,) = tmp_path.glob("*.geojson")
     assert json.loads(places.read_text())["type"] == "FeatureCollection"
+    assert geopandas.read_parquet(tmp_path / "hits.parquet")["id"].tolist() == ids
 
 
 def test_an_export_that_is_refused_says_why(visit: Visit) -> None:
@@ -124,3 +128,37 @@ def test_an_export_that_is_refused_says_why(visit: Visit) -> None:
     status, sentence = visit.server.refusal("/api/search", id=FIRST, offset=at, limit=1, format="geojson")
     assert status == 422
     expect(visit.role("alert", "")).to_contain_text(sentence)
+
+
+def test_an_open_image_has_an_address_that_can_be_shared_and_reloaded(
+    visit: Visit, visiting: Visiting
+) -> None:
+    visit.open({"id": FIRST, "none": "tree"})
+    ids = visit.shows("/api/search", id=FIRST, none="tree")
+    opened(visit, 1)
+    visit.page.keyboard.press("ArrowRight")
+    visit.until_asked(lambda asked: asked.get("detail") == [ids[2]])
+    visit.page.reload()  # there is still an entry below it
+    expect(visit.page.get_by_role("dialog").locator(".facts")).to_contain_text(ids[2])
+    other = visiting(visit.server)
+    other.page.goto(visit.page.url)
+    dialog = other.page.get_by_role("dialog")
+    expect(dialog.locator(".facts")).to_contain_text(ids[2])
+    other.page.keyboard.press("ArrowRight")  # its neighbours are there, too
+    expect(dialog.locator(".facts")).to_contain_text(ids[3])
+    other.page.keyboard.press("Escape")
+    expect(dialog).to_be_hidden()
+    expect(other.tile(3).locator("a")).to_be_focused()
+    other.until_asked(lambda asked: asked == {"id": [FIRST], "none": ["tree"]})
+    visit.page.go_back()
+    expect(visit.page.get_by_role("dialog")).to_be_hidden()
+    visit.shows("/api/search", id=FIRST, none="tree")
+    assert "detail" not in visit.asked
+
+
+def test_the_address_of_an_image_that_is_gone_says_so(visit: Visit) -> None:
+    visit.open({"detail": "no such.png"})
+    expect(visit.page.get_by_role("dialog")).to_contain_text("no such.png")
+    visit.page.keyboard.press("Escape")
+    visit.shows("/api/images")
+    visit.until_asked(lambda asked: asked == {})

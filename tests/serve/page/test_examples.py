@@ -35,7 +35,7 @@ def test_marked_hits_join_the_query_in_the_tray_and_are_searched_with(visit: Vis
 
 def test_examples_can_be_removed_and_cleared_and_brought_back(visit: Visit) -> None:
     visit.open()
-    visit.shows("/api/sample", seed=0)
+    visit.shows("/api/images")
     tray = visit.role("region", "Examples for the next search")
     visit.tile(0).get_by_role("button", name="Less like this").click()
     expect(tray.get_by_role("button", name="Search with these")).to_be_disabled()
@@ -44,8 +44,8 @@ def test_examples_can_be_removed_and_cleared_and_brought_back(visit: Visit) -> N
     visit.tile(2).get_by_role("button", name="More like this").click()
     tray.get_by_role("list", name="More like").get_by_role("button").first.click()
     expect(tray.get_by_role("list", name="More like").get_by_role("listitem")).to_have_count(1)
-    visit.role("button", "Other images").click()  # examples are gathered over several looks
-    visit.shows("/api/sample", seed=1)
+    visit.role("combobox", "Order of the images").select_option("Random")
+    visit.shows("/api/sample", seed=0)  # examples are gathered over several looks
     expect(tray).to_be_visible()
     tray.get_by_role("button", name="Clear").click()
     expect(tray).to_be_hidden()
@@ -62,3 +62,25 @@ def test_an_uploaded_image_can_be_an_example(visit: Visit) -> None:
     visit.role("button", "Search with these").click()
     visit.shows("/api/search", like=f"vector:{vector}", unlike=f"id:{ids[4]}")
     expect(visit.page.locator(".query-pictures img")).to_have_count(2)
+
+
+def test_examples_survive_a_reload_until_the_tab_is_closed(visit: Visit) -> None:
+    visit.open({"id": FIRST})
+    ids = visit.shows("/api/search", id=FIRST)
+    tray = visit.role("region", "Examples for the next search")
+    visit.tile(1).get_by_role("button", name="More like this").click()
+    visit.tile(3).get_by_role("button", name="Less like this").click()
+    visit.page.reload()
+    expect(tray.get_by_role("list", name="More like").get_by_role("listitem")).to_have_count(2)
+    expect(visit.tile(3).locator(".mark-word")).to_have_text("less like")
+    visit.page.keyboard.press("s")
+    visit.shows("/api/search", like=[f"id:{FIRST}", f"id:{ids[1]}"], unlike=f"id:{ids[3]}")
+    visit.page.reload()
+    expect(visit.tile(0)).to_be_visible()
+    expect(tray).to_be_hidden()
+    visit.page.evaluate(
+        'sessionStorage.setItem(\'marcir:examples\', \'{"like": [7, "javascript:x"], "unlike": []}\')'
+    )
+    visit.page.reload()
+    expect(visit.tile(0)).to_be_visible()
+    expect(tray).to_be_hidden()

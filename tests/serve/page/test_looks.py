@@ -42,6 +42,17 @@ def search_badly(visit: Visit) -> None:
     visit.open({"id": "no such.png"})
 
 
+def select_some(visit: Visit) -> None:
+    visit.tile(0).get_by_role("button", name="Select ").click()
+    visit.tile(2).get_by_role("button", name="Select ").click(modifiers=["Shift"])
+    expect(visit.page.locator("#selection")).to_be_visible()
+
+
+def be_dense(visit: Visit) -> None:
+    visit.role("button", "Dense").click()
+    visit.tile(2).locator("a").focus()
+
+
 def press(key: str) -> Callable[[Visit], None]:
     return lambda visit: visit.page.keyboard.press(key)
 
@@ -55,14 +66,19 @@ WIDE_STATES: list[tuple[dict[str, object], Callable[[Visit], None] | None]] = [
     ({"like": f"id:{FIRST}", "unlike": "id:images/000003.png"}, None),
     ({"label": "tree"}, open_detail),
     ({}, press("?")),
+    (QUESTION, select_some),
     ({}, search_nothing),
     ({}, search_badly),
+    ({"any": "tree"}, be_dense),  # which is remembered
+    (QUESTION, None),
 ]
 NARROW_STATES: list[tuple[dict[str, object], Callable[[Visit], None] | None]] = [
     ({}, None),
     (QUESTION, mark_some),
     (QUESTION, open_drawer),
     (QUESTION, open_detail),
+    (QUESTION, select_some),
+    ({"any": "tree"}, be_dense),
 ]
 
 
@@ -99,6 +115,31 @@ def test_axe_finds_nothing_where_labels_are_unknown(
     visit.open({"id": "images/000001.png", "limit": 24})
     assert findings(visit) == []
     assert visit.overflow() <= 0
+
+
+@pytest.mark.parametrize("width", ["wide", "narrow"])
+def test_axe_finds_nothing_around_collections(
+    visiting: Visiting, editing_server: Server, axe: str, width: str
+) -> None:
+    visit = visiting(editing_server, **(NARROW if width == "narrow" else {}))
+    visit.page.add_init_script(axe)
+    visit.open({"limit": 8})
+    select_some(visit)
+    visit.role("button", "Add to collection").click()
+    assert findings(visit) == []
+    visit.page.get_by_label("Name").fill("A collection with a long name, of the second survey in the north")
+    visit.page.keyboard.press("Enter")
+    visit.role("button", "Show").click()
+    expect(visit.page.locator("#collection")).to_contain_text("3 images")
+    select_some(visit)
+    assert findings(visit) == []
+    assert visit.overflow() <= 0
+    visit.role("button", "Delete").click()
+    assert findings(visit) == []
+    if width == "narrow":
+        visit.page.keyboard.press("Escape")
+        open_drawer(visit)
+        assert findings(visit) == []
 
 
 def test_a_guarded_archive_greets_accessibly(visiting: Visiting, guarded_server: Server, axe: str) -> None:

@@ -48,12 +48,14 @@ def test_labels_filter_as_any_all_and_none_with_counts_that_follow(visit: Visit)
     has_counts(visit, none=three)
 
 
-def test_the_sample_is_filtered_too(visit: Visit) -> None:
+def test_the_list_and_the_random_order_are_filtered_too(visit: Visit) -> None:
     visit.open()
     one = visit.server.get("/api/archive")["labels"][-1]["name"]
     way(visit, one, "all").click()
-    visit.shows("/api/sample", seed=0, all=one)
-    expect(visit.page.locator(".places")).to_contain_text("that pass")
+    visit.shows("/api/images", all=one)
+    expect(visit.page.locator(".places")).to_contain_text("images that pass the filters")
+    visit.role("combobox", "Order of the images").select_option("Random")
+    visit.shows("/api/sample", all=one, seed=0)
 
 
 def test_a_label_is_found_among_many_by_some_of_its_letters(visit: Visit) -> None:
@@ -75,7 +77,7 @@ def test_the_filter_list_is_one_stop_of_the_tab_key_and_arrows_move_in_it(visit:
     visit.page.keyboard.press("ArrowRight")
     expect(way(visit, two, "all")).to_be_focused()
     visit.page.keyboard.press("Space")
-    visit.shows("/api/sample", seed=0, all=two)
+    visit.shows("/api/images", all=two)
     expect(way(visit, two, "all")).to_be_focused()  # counts change, the focus stays
 
 
@@ -104,23 +106,23 @@ def test_the_threshold_hides_less_similar_images_and_is_one_step_back(visit: Vis
 def test_pages_end_where_the_service_does(visit: Visit) -> None:
     about = {**visit.server.get("/api/archive"), "max_results": 30}
     visit.page.route("**/api/archive", lambda route: route.fulfill(json=about))
-    visit.open({"id": FIRST})
+    visit.open({"id": FIRST, "limit": 24})
     expect(visit.role("button", "Next")).to_be_disabled()
     expect(visit.page.locator("#pager")).to_contain_text("This service shows the first 24 hits.")
 
 
 def test_pages_go_forth_and_back_with_the_numbers_of_places(visit: Visit) -> None:
     total = visit.server.get("/api/search", id=FIRST)["total"]
-    visit.open({"id": FIRST})
-    expect(visit.page.locator(".places")).to_have_text(f"1\u201324 of {total}")
+    visit.open({"id": FIRST, "limit": 24})
+    expect(visit.page.locator(".places")).to_have_text(f"1\u201324 of {total} images")
     visit.role("button", "Next 25\u201348").click()
-    visit.shows("/api/search", id=FIRST, offset=24)
-    expect(visit.page.locator(".places")).to_have_text(f"25\u201348 of {total}")
+    visit.shows("/api/search", id=FIRST, offset=24, limit=24)
+    expect(visit.page.locator(".places")).to_have_text(f"25\u201348 of {total} images")
     expect(visit.tile(0).locator(".place")).to_have_text("25")
     visit.page.keyboard.press("n")
-    visit.shows("/api/search", id=FIRST, offset=48)
+    visit.shows("/api/search", id=FIRST, offset=48, limit=24)
     expect(visit.role("button", "Next")).to_be_disabled()
     visit.page.keyboard.press("p")
-    visit.shows("/api/search", id=FIRST, offset=24)
+    visit.shows("/api/search", id=FIRST, offset=24, limit=24)
     visit.page.go_back()
-    visit.shows("/api/search", id=FIRST, offset=48)
+    visit.shows("/api/search", id=FIRST, offset=48, limit=24)

@@ -30,4 +30,23 @@ def test_several_files_that_are_all_bad_are_all_named(visit: Visit, tmp_path: Pa
     visit.open().page.set_input_files("#file", bad)
     for path in bad:
         expect(visit.page.get_by_text(f"The file {path.name} was left out")).to_be_visible()
-    visit.shows("/api/sample", seed=0)
+    visit.shows("/api/images")
+
+
+def test_a_file_that_is_too_large_or_empty_does_not_stop_the_others(visit: Visit, tmp_path: Path) -> None:
+    empty, large = tmp_path / "empty.PNG", tmp_path / "tooLarge.tif"
+    empty.touch()
+    with large.open("wb") as file:
+        file.truncate(visit.server.get("/api/archive")["max_upload_bytes"] + 1)
+    images = visit.server.images
+    visit.open().page.set_input_files("#file", [large, images / FIRST, empty, images / SECOND])
+    visit.until_asked(lambda asked: len(asked.get("like", [])) == 2)
+    visit.shows("/api/search", like=visit.asked["like"])
+    expect(visit.page.get_by_text("The file tooLarge.tif has 32 MB")).to_be_visible()
+    expect(visit.page.get_by_text("The file empty.PNG is empty or a folder.")).to_be_visible()
+
+
+def test_messages_keep_the_spelling_of_names(visit: Visit) -> None:
+    visit.open({"id": "no such.png"})
+    text = visit.page.locator("#problem p")
+    assert text.evaluate("text => getComputedStyle(text, '::first-letter').textTransform") == "none"

@@ -63,7 +63,7 @@ def test_a_service_that_is_gone_is_reported_even_at_the_beginning(visit: Visit) 
     visit.open()
     expect(visit.page.locator("#problem")).to_contain_text("The service does not answer.")
     visit.role("button", "Try again").click()
-    visit.shows("/api/sample", seed=0)
+    visit.shows("/api/images")
 
 
 def test_an_image_that_is_not_in_the_archive(visit: Visit) -> None:
@@ -71,7 +71,7 @@ def test_an_image_that_is_not_in_the_archive(visit: Visit) -> None:
     _, sentence = visit.server.refusal("/api/search", id="no such.png")
     expect(visit.page.locator("#problem")).to_contain_text(sentence)
     visit.page.locator("#problem").get_by_role("button", name="New search").click()
-    visit.shows("/api/sample", seed=0)
+    visit.shows("/api/images")
     assert visit.asked == {}
 
 
@@ -111,7 +111,7 @@ def test_a_file_that_is_no_image_is_refused_with_the_sentence_of_the_service(
     expect(visit.role("alert", "")).to_contain_text(sentence)
     with visit.page.expect_file_chooser():
         visit.role("button", "Choose another").click()
-    visit.shows("/api/sample", seed=0)  # what was there is still there
+    visit.shows("/api/images")  # what was there is still there
 
 
 def test_nothing_found_says_why_and_leads_on(visit: Visit) -> None:
@@ -158,7 +158,7 @@ def test_a_label_that_is_new_since_the_page_was_opened_joins_the_filters(
     visit.role("button", "none: label 001", exact=True).click()
     visit.role("searchbox", "Find a label").fill("brand")
     visit.role("button", "all: brand new", exact=True).click()
-    assert visit.shows("/api/sample", seed=0, all="brand new") == [ONLY]
+    assert visit.shows("/api/images", all="brand new") == [ONLY]
 
 
 def test_an_archive_of_one_image_without_labels_and_of_none(visiting: Visiting, odd: Server) -> None:

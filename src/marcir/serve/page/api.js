@@ -1,6 +1,6 @@
 // Requests to the service. URLs are relative, so that the page also works below a path of a proxy.
 
-import { filterQuery, sampleQuery, searchQuery } from "./state.js";
+import { filterQuery, listQuery, sampleQuery, searchQuery } from "./state.js";
 
 const MAX_RETRIES = 6;
 
@@ -27,6 +27,7 @@ export class Newest {
 export const archive = (options) => json("api/archive", options);
 export const labels = (state, options) => json(`api/labels?${filterQuery(state)}`, options);
 export const sample = (state, options) => json(`api/sample?${sampleQuery(state)}`, options);
+export const images = (state, options) => json(`api/images?${listQuery(state)}`, options);
 export const search = (state, options) => json(`api/search?${searchQuery(state)}`, options);
 export const image = (id, options) => json(`api/image?${new URLSearchParams({ id })}`, options);
 
@@ -36,23 +37,40 @@ export function embed(picture, options) {
   return json("api/embed", { ...options, method: "POST", body: picture, headers: { "Content-Type": type } });
 }
 
-export async function openSession(token) {
-  const body = JSON.stringify({ token });
-  await request("api/session", { method: "POST", body, headers: { "Content-Type": "application/json" } });
-}
+export const openSession = (token) => request("api/session", post({ token }));
+
+export const collections = (options) => json("api/collections", options);
+export const collection = (name, options) =>
+  json(`api/collection?${new URLSearchParams({ name, limit: "1" })}`, options);
+export const collectionExportUrl = (name, format) =>
+  `api/collection/export?${new URLSearchParams({ name, format })}`;
+/** @param {{ids: string[]}|{filter: object}} selection */
+export const createCollection = (name, selection) => json("api/collections", post({ name, ...selection }));
+export const addToCollection = (name, selection) => json("api/collections/add", post({ name, ...selection }));
+export const removeFromCollection = (name, selection) =>
+  json("api/collections/remove", post({ name, ...selection }));
+export const renameCollection = (name, new_name) => json("api/collections/rename", post({ name, new_name }));
+export const deleteCollection = (name) => request("api/collections/delete", post({ name }));
+
+/** A request that changes something. */
+export const post = (content) => ({
+  method: "POST",
+  body: JSON.stringify(content),
+  headers: { "Content-Type": "application/json" },
+});
 
 /** The file of an export and its name. */
-export async function fetchExport(query, options) {
-  const response = await request(`api/search?${query}`, options);
+export async function fetchExport(address, options) {
+  const response = await request(address, options);
   const named = /filename="?([^";]+)"?/.exec(response.headers.get("Content-Disposition") ?? "");
-  return { content: await response.blob(), name: named?.[1] ?? `search.${query.get("format")}` };
+  return { content: await response.blob(), name: named?.[1] ?? "marcir-export" };
 }
 
 export const thumbnailUrl = (id) => `api/thumbnail?${new URLSearchParams({ id })}`;
 export const originalUrl = (id) => `api/original?${new URLSearchParams({ id })}`;
 export const downloadUrl = (id) => `api/original?${new URLSearchParams({ id, download: "true" })}`;
 
-async function json(address, options) {
+export async function json(address, options) {
   const response = await request(address, options);
   try {
     return await response.json();
@@ -62,7 +80,7 @@ async function json(address, options) {
   }
 }
 
-async function request(address, { onBusy, ...options } = {}) {
+export async function request(address, { onBusy, ...options } = {}) {
   for (let left = MAX_RETRIES; ; left -= 1) {
     const response = await send(address, options);
     if (response.ok) return response;

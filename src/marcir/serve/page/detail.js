@@ -1,21 +1,25 @@
 // One large image, with everything that is known of it.
 
 import * as api from "./api.js";
-import { byId, el, icon } from "./dom.js";
+import { byId, el, icon, stepButton } from "./dom.js";
 import { MAY_SHARE, agreementBadge, agreementOf, labelList, markButtons, similarityBar } from "./tile.js";
-import { count, groundSize, shortName } from "./format.js";
+import { count, shortName } from "./format.js";
+import { makeScaleBar, makeWindowView, placeFacts, sceneLink } from "./map-detail.js";
 
 /**
  * @param {{onSearch: Function, onMark: Function, onOpen: (id: string) => void,
- *   onClose: (id: string) => void}} acts
+ *   onClose: (id: string) => void, labelsOf: (image: any, onChanged: () => void) => Node|null}} acts
+ *   `labelsOf`: what the details show of the labels of an image beside their names
  */
-export function makeDetail({ onSearch, onMark, onOpen, onClose }) {
+export function makeDetail({ onSearch, onMark, onOpen, onClose, labelsOf }) {
   const dialog = /** @type {HTMLDialogElement} */ (byId("detail"));
   const newest = new api.Newest();
   let hits = [];
   let context = { query: { labels: [], unknown: [] }, offset: 0 };
   let shown = null;
   let markOf = () => null;
+  let scale = null;
+  const windowControls = makeWindowView();
 
   dialog.addEventListener("click", (event) => event.target === dialog && dialog.close());
   dialog.addEventListener("close", () => {
@@ -26,6 +30,7 @@ export function makeDetail({ onSearch, onMark, onOpen, onClose }) {
     onClose(id);
   });
   dialog.addEventListener("keydown", (event) => {
+    if (event.target.matches("select, input")) return;
     if (event.key === "ArrowLeft") step(-1);
     else if (event.key === "ArrowRight") step(1);
     else if (event.key === "+" || event.key === "=" || event.key === "m") onMark(shown, "like");
@@ -49,6 +54,8 @@ export function makeDetail({ onSearch, onMark, onOpen, onClose }) {
       const known = await api.image(id, { signal });
       if (!hit) draw(known);
       showOriginal(known);
+      showScene(known);
+      showLabels(known);
     } catch (error) {
       if (error.name === "AbortError") return;
       const message = el("p", { class: "detail-problem", role: "alert" }, icon("alert"), error.message);
@@ -58,13 +65,17 @@ export function makeDetail({ onSearch, onMark, onOpen, onClose }) {
   }
 
   /** Replaces the thumbnail when the original is loaded. */
-  function showOriginal({ original, id }) {
+  function showOriginal({ original, id, bbox }) {
     const picture = dialog.querySelector(".detail-picture");
     const download = dialog.querySelector(".detail-download");
     download.hidden = !original;
     if (!original) return;
     const large = el("img", { alt: `Image ${shortName(id)}`, src: api.originalUrl(id) });
-    large.addEventListener("load", () => shown === id && picture.querySelector("img")?.replaceWith(large));
+    large.addEventListener("load", () => {
+      if (shown !== id) return;
+      picture.querySelector("img")?.replaceWith(large);
+      scale.ofBox(bbox);
+    });
     large.addEventListener("error", () => {
       if (shown !== id) return;
       download.hidden = true;
@@ -77,6 +88,26 @@ export function makeDetail({ onSearch, onMark, onOpen, onClose }) {
         ),
       );
     });
+  }
+
+  /** Shows the states of labels, where they can be changed. */
+  function showLabels(image) {
+    const part = labelsOf(image, async () => shown === image.id && showLabels(await api.image(image.id)));
+    const before = dialog.querySelector(".label-detail");
+    if (part && before) before.replaceWith(part);
+    else if (part) dialog.querySelector(".facts").before(part);
+  }
+
+  /** Replaces the thumbnail by the window with its surroundings, where the service has the scene. */
+  function showScene({ scene, id }) {
+    if (!scene) return;
+    dialog.querySelector(".detail-acts").append(sceneLink(scene) ?? "");
+    const controls = windowControls({ scene, id }, (picture, metresAcross, frame) => {
+      if (shown !== id) return;
+      dialog.querySelector(".detail-picture > img").replaceWith(picture);
+      scale.of(metresAcross, frame);
+    });
+    dialog.querySelector(".detail-acts").after(controls);
   }
 
   const closeButton = () =>
@@ -104,6 +135,8 @@ export function makeDetail({ onSearch, onMark, onOpen, onClose }) {
       ),
       el("div", { class: "detail-words" }, ...head(hit), acts(hit), facts(hit)),
     );
+    scale = makeScaleBar(dialog.querySelector(".detail-picture"));
+    scale.ofBox(hit.bbox);
     follow();
     if (had) dialog.querySelector(`[data-keep="${had}"]`)?.focus();
   }
@@ -111,21 +144,10 @@ export function makeDetail({ onSearch, onMark, onOpen, onClose }) {
   function arrows() {
     const at = index();
     if (at === -1) return [];
-    const button = (by, sign, words) =>
-      el(
-        "button",
-        {
-          class: `icon-button detail-${sign}`,
-          type: "button",
-          "aria-label": words,
-          title: words,
-          disabled: !hits[at + by],
-          data: { keep: sign },
-          on: { click: () => step(by) },
-        },
-        icon(sign),
-      );
-    return [button(-1, "left", "Previous image"), button(1, "right", "Next image")];
+    return [
+      stepButton("left", "Previous image", hits[at - 1] && (() => step(-1))),
+      stepButton("right", "Next image", hits[at + 1] && (() => step(1))),
+    ];
   }
 
   function head(hit) {
@@ -187,13 +209,7 @@ export function makeDetail({ onSearch, onMark, onOpen, onClose }) {
     const rows = [["Id", hit.id]];
     if (hit.width && hit.height) rows.push(["Size", `${count(hit.width)} × ${count(hit.height)} pixels`]);
     if (hit.date) rows.push(["Date", hit.date]);
-    if (hit.bbox) {
-      const [west, south, east, north] = hit.bbox;
-      rows.push(
-        ["Box", `west ${west}, south ${south}, east ${east}, north ${north}`],
-        ["On the ground", groundSize(hit.bbox)],
-      );
-    }
+    rows.push(...placeFacts(hit));
     const agreement = agreementWords(hit);
     if (agreement) rows.push(["Agreement", agreement]);
     for (const [name, value] of Object.entries(hit.metadata ?? {})) rows.push([name, String(value)]);

@@ -1,4 +1,4 @@
-// Export of the hits: CSV, or GeoJSON where the archive has bounding boxes.
+// Export of the hits: CSV, and where the archive has bounding boxes GeoJSON and GeoParquet.
 
 import * as api from "./api.js";
 import { el, icon } from "./dom.js";
@@ -17,16 +17,29 @@ export function exportMenu(state, answer, archive) {
     ? [
         ["csv", "CSV"],
         ["geojson", "GeoJSON"],
+        ["geoparquet", "GeoParquet"],
       ]
     : [["csv", "CSV"]];
-  const entries = formats.flatMap(([format, name]) =>
-    ranges.map(([words, of]) => el("li", {}, entry(of, format, `${name}, ${words}`))),
+  return downloadMenu(
+    formats.flatMap(([format, name]) =>
+      ranges.map(([words, of]) => [`${name}, ${words}`, searchExport(of, format)]),
+    ),
   );
+}
+
+function searchExport(state, format) {
+  const query = searchQuery(state);
+  query.set("format", format);
+  return `api/search?${query}`;
+}
+
+/** A menu of files. @param {[string, string][]} files names and addresses */
+export function downloadMenu(files) {
   const menu = el(
     "details",
     { class: "menu" },
     el("summary", { class: "button" }, icon("download"), "Export"),
-    el("ul", {}, ...entries),
+    el("ul", {}, ...files.map(([words, address]) => el("li", {}, entry(words, address)))),
   );
   const close = (event) => {
     if (!menu.isConnected) return document.removeEventListener("click", close);
@@ -44,22 +57,20 @@ export function exportMenu(state, answer, archive) {
 }
 
 /** A link, so that its URL can be copied; a click uses a script, so that an error can be shown. */
-function entry(state, format, words) {
-  const query = searchQuery(state);
-  query.set("format", format);
+function entry(words, address) {
   const click = (event) => {
     event.preventDefault();
-    download(query);
+    download(address);
   };
-  return el("a", { href: `api/search?${query}`, on: { click } }, words);
+  return el("a", { href: address, on: { click } }, words);
 }
 
-async function download(query) {
+export async function download(address) {
   try {
-    const { content, name } = await api.fetchExport(query, { onBusy: showBusy });
-    const address = URL.createObjectURL(content);
-    el("a", { href: address, download: name }).click();
-    setTimeout(() => URL.revokeObjectURL(address), 60_000);
+    const { content, name } = await api.fetchExport(address, { onBusy: showBusy });
+    const url = URL.createObjectURL(content);
+    el("a", { href: url, download: name }).click();
+    setTimeout(() => URL.revokeObjectURL(url), 60_000);
   } catch (error) {
     notice(error.message, { problem: true });
   }

@@ -1,8 +1,18 @@
 // The side column: how similar a hit must be, and which labels it must have (any, all) or must not have
 // (none). Rows are made once and then only updated, so that the focus stays where it is while counts change.
 
-import { byId, el, screenReaderText, icon } from "./dom.js";
-import { FILTERS, filterOf, withLabelFilter, hasFilter, kindOf, withChanges, withoutFilter } from "./state.js";
+import { byId, el, screenReaderText } from "./dom.js";
+import { filterChip } from "./filter-chip.js";
+import { makePlaceFilters, placeChips } from "./map-filters.js";
+import {
+  FILTERS,
+  filterOf,
+  withLabelFilter,
+  hasLabelFilter,
+  kindOf,
+  withChanges,
+  withoutLabelFilter,
+} from "./state.js";
 import { makeThreshold } from "./threshold.js";
 import { count, counted } from "./format.js";
 
@@ -39,6 +49,7 @@ export function makeFilters({ getState, go }) {
   const help = el("p", { class: "muted small" }, WORDS);
   const nothingFound = el("p", { class: "muted small", hidden: true }, "No label has this in its name.");
   const threshold = makeThreshold({ getState, go });
+  const places = makePlaceFilters({ getState, go });
   let images = 0;
   let everything = false;
 
@@ -66,6 +77,7 @@ export function makeFilters({ getState, go }) {
     ];
     byId("filters").replaceChildren(
       threshold.element,
+      ...places.build(archive),
       el("section", { class: "side-part" }, ...(rows.size ? labelled : unlabelled)),
     );
     setCounts({ images: archive.images, labels: archive.labels });
@@ -97,9 +109,7 @@ export function makeFilters({ getState, go }) {
       "li",
       { class: "filter-row" },
       share,
-      el("span", { class: "filter-name", title: name }, name),
-      number,
-      unknown,
+      el("span", { class: "filter-head" }, el("span", { class: "filter-name" }, name), number, unknown),
       el("span", { class: "ways", role: "group", "aria-label": name }, ...buttons),
     );
     return { name, item, number, unknown, share, buttons };
@@ -116,8 +126,8 @@ export function makeFilters({ getState, go }) {
     images = Math.max(images, passed); // the archive may have grown since the page was opened
     passing.textContent =
       passed === images
-        ? `All ${counted(images, "image")} pass`
-        : `${count(passed)} of ${counted(images, "image")} pass`;
+        ? `All ${counted(images, "image")} pass the filters`
+        : `${count(passed)} of ${count(images)} pass the filters`;
     for (const { name, count: carried, unknown } of labels) {
       const row = rows.get(name) ?? addRow(name);
       row.number.textContent = count(carried);
@@ -184,7 +194,7 @@ export function makeFilters({ getState, go }) {
   unknownToo.addEventListener("change", () =>
     go(withChanges(getState(), { none_unknown_ok: unknownToo.checked })),
   );
-  clear.addEventListener("click", () => go(withoutFilter(getState())));
+  clear.addEventListener("click", () => go(withoutLabelFilter(getState())));
 
   return {
     build,
@@ -197,11 +207,12 @@ export function makeFilters({ getState, go }) {
         for (const button of row.buttons)
           button.setAttribute("aria-pressed", String(button.dataset.way === way));
       }
-      clear.hidden = !hasFilter(state);
+      clear.hidden = !hasLabelFilter(state);
       unknownToo.checked = state.none_unknown_ok;
       unknownToo.disabled = !state.none.length;
       if (state.none_unknown_ok) showUnknown();
       threshold.show(state);
+      places.show(state);
       narrow();
     },
   };
@@ -209,42 +220,19 @@ export function makeFilters({ getState, go }) {
 
 /** The active filters above the images, each with a button that removes it. */
 export function activeFilters(state, go) {
-  const chip = (way, label) =>
-    el(
-      "li",
-      {},
-      el(
-        "button",
-        {
-          class: `chip chip-${way}`,
-          type: "button",
-          title: "Remove this filter",
-          on: { click: () => go(withLabelFilter(state, label, null)) },
-        },
-        el("span", { class: "chip-way" }, way === "none" && state.none_unknown_ok ? "none or unknown" : way),
-        el("span", { class: "chip-name" }, label),
-        screenReaderText("remove this filter"),
-        icon("close"),
-      ),
-    );
-  const chips = FILTERS.flatMap((way) => state[way].map((label) => chip(way, label)));
-  if (state.min_similarity !== null && kindOf(state)) {
-    const words = `similarity at least ${state.min_similarity}`;
-    const off = () => go(withChanges(state, { min_similarity: null }));
+  const named = (way) => (way === "none" && state.none_unknown_ok ? "none or unknown" : way);
+  const chips = FILTERS.flatMap((way) =>
+    state[way].map((label) =>
+      filterChip(label, () => go(withLabelFilter(state, label, null)), { way, name: named(way) }),
+    ),
+  );
+  chips.push(...placeChips(state, go));
+  if (state.min_similarity !== null && kindOf(state))
     chips.push(
-      el(
-        "li",
-        {},
-        el(
-          "button",
-          { class: "chip", type: "button", title: "Remove this filter", on: { click: off } },
-          words,
-          screenReaderText("remove this filter"),
-          icon("close"),
-        ),
+      filterChip(`similarity at least ${state.min_similarity}`, () =>
+        go(withChanges(state, { min_similarity: null })),
       ),
     );
-  }
   return chips.length
     ? el("ul", { class: "active-filters", "aria-label": "Filters that are on" }, ...chips)
     : null;

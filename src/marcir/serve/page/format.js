@@ -26,12 +26,18 @@ export function bytes(number) {
 }
 
 /** Size of a box of degrees on the ground; west may be larger than east, across the date line. */
-export function groundSize([west, south, east, north]) {
-  const degree = 111_320;
-  const middle = ((south + north) / 2) * (Math.PI / 180);
-  const width = ((east - west + 360) % 360) * degree * Math.cos(middle);
-  return `${metres(width)} by ${metres((north - south) * degree)}`;
+export function groundSize(bbox) {
+  return `${metres(groundWidth(bbox))} by ${metres((bbox[3] - bbox[1]) * DEGREE)}`;
 }
 
-const metres = (number) =>
+const DEGREE = 111_320; // metres of a degree of latitude
+
+/** Metres from the western to the eastern side of a box of degrees. */
+export function groundWidth([west, south, east, north]) {
+  const middle = ((south + north) / 2) * (Math.PI / 180);
+  return ((east - west + 360) % 360) * DEGREE * Math.cos(middle);
+}
+
+/** 1234 -> "1.2 km" */
+export const metres = (number) =>
   number < 1000 ? `${Math.round(number)} m` : `${count(Math.round(number / 100) / 10)} km`;

@@ -3,7 +3,7 @@
 import { byId, el } from "./dom.js";
 import { tile } from "./tile.js";
 
-const MOVES = {
+export const MOVES = {
   ArrowLeft: (at) => at - 1,
   ArrowRight: (at) => at + 1,
   ArrowUp: (at, columns) => at - columns,
@@ -12,8 +12,18 @@ const MOVES = {
   End: (at, columns, size) => size - 1,
 };
 
-/** @param {{hrefOf: Function, onSearch: Function, onMark: Function, onOpen: Function}} acts */
-export function makeGrid({ hrefOf, onSearch, onMark, onOpen }) {
+/** The number of columns that tiles are in. @param {HTMLElement[]} tiles */
+export function columnsOf(tiles) {
+  const tops = tiles.map((each) => each.offsetTop);
+  const second = tops.findIndex((top) => top > tops[0]);
+  return second === -1 ? tops.length : second;
+}
+
+/**
+ * @param {{hrefOf: Function, onSearch: Function, onMark: Function, onOpen: Function,
+ *   selection: ReturnType<import("./selection.js").makeSelection>}} acts
+ */
+export function makeGrid({ hrefOf, onSearch, onMark, onOpen, selection }) {
   const grid = byId("grid");
   let current = 0;
   let focusPending = false; // the focus was on a tile that a search has removed
@@ -34,12 +44,6 @@ export function makeGrid({ hrefOf, onSearch, onMark, onOpen }) {
     grid.removeAttribute("aria-busy");
   }
 
-  function columns() {
-    const tops = tiles().map((each) => each.offsetTop);
-    const second = tops.findIndex((top) => top > tops[0]);
-    return second === -1 ? tops.length : second;
-  }
-
   grid.addEventListener("focusin", (event) => {
     const at = tiles().indexOf(event.target.closest(".tile"));
     if (at !== -1 && at !== current) setCurrent(at);
@@ -49,10 +53,23 @@ export function makeGrid({ hrefOf, onSearch, onMark, onOpen }) {
     const move = MOVES[event.key];
     if (!move || event.ctrlKey || event.metaKey || event.altKey) return;
     const all = tiles();
-    const next = move(all.indexOf(event.target.closest(".tile")), columns(), all.length);
+    const at = all.indexOf(event.target.closest(".tile"));
+    const next = move(at, columnsOf(all), all.length);
     event.preventDefault(); // also at the edges, so that the page does not jump
-    if (next >= 0 && next < all.length) setCurrent(next, { focus: true });
+    if (next < 0 || next >= all.length) return;
+    if (event.shiftKey) selection.extend(all[next].dataset.id, all[at].dataset.id);
+    setCurrent(next, { focus: true });
   });
+
+  function showSelection() {
+    grid.classList.toggle("selecting", !selection.isEmpty());
+    for (const each of tiles()) {
+      const on = selection.has(each.dataset.id);
+      each.toggleAttribute("data-selected", on);
+      each.querySelector(".check").setAttribute("aria-pressed", String(on));
+    }
+  }
+  selection.onChange(showSelection);
 
   return {
     show(hits, { offset, query }) {
@@ -68,9 +85,12 @@ export function makeGrid({ hrefOf, onSearch, onMark, onOpen }) {
           onSearch,
           onMark,
           onOpen,
+          onSelect: (id, { range }) => (range ? selection.extend(id) : selection.toggle(id)),
+          isSelecting: () => !selection.isEmpty(),
         }),
       );
       grid.replaceChildren(...made);
+      showSelection();
       setCurrent(0, { focus: had });
     },
 
@@ -132,6 +152,9 @@ export function makeGrid({ hrefOf, onSearch, onMark, onOpen }) {
       const at = tiles().findIndex((each) => each.dataset.id === id);
       if (at !== -1) setCurrent(at, { focus: true });
     },
+
+    /** The images on the page, in their order. */
+    ids: () => tiles().map((each) => each.dataset.id),
 
     focusedId: () => document.activeElement?.closest?.(".tile")?.dataset.id ?? null,
   };

@@ -1,4 +1,5 @@
-// An open image is an entry of the browser's history, so that Back closes it and does not leave the search.
+// An open image is an entry of the browser's history with an address of its own, so that it can be shared, and
+// Back closes it and does not leave the search.
 
 /** Functions that wait while the history goes back, which is asynchronous; null otherwise. */
 let waiting = null;
@@ -12,17 +13,31 @@ export function whenHistoryReady(act) {
   else act();
 }
 
-export function enterDetail(id) {
+/** @param {string} address of the page with this image open */
+export function enterDetail(id, address) {
   whenHistoryReady(() => {
-    if (isDetail(history.state)) return;
+    if (isDetail(history.state)) {
+      history.replaceState({ ...history.state, detail: id }, "", address); // from image to image is no step
+      return;
+    }
     history.replaceState({ scroll: scrollY }, "");
-    history.pushState({ detail: id }, "");
+    history.pushState({ detail: id }, "", address);
   });
 }
 
-export function leaveDetail() {
+/** After the page was loaded at the address of an open image: no entry of this search may be below it. */
+export function beginWithDetail(id) {
+  if (!isDetail(history.state)) history.replaceState({ detail: id, alone: true }, "");
+}
+
+/** @param {string} address of the page without an open image */
+export function leaveDetail(address) {
   whenHistoryReady(() => {
     if (!isDetail(history.state)) return;
+    if (history.state.alone) {
+      history.replaceState({}, "", address);
+      return;
+    }
     waiting = [];
     history.back();
   });

@@ -9,10 +9,16 @@ const TABLE = [
   ["+ or m", "more like the image"],
   ["- or l", "less like the image"],
   ["s", "search with the examples"],
+  ["x", "select the image; Shift and arrows extend the selection"],
+  ["Ctrl A", "select all images of the page"],
+  ["c", "add the selected images to a collection"],
+  ["d", "dense: only images"],
+  ["t", "label the images one by one, with the keys 1 to 9 (where labels may be changed)"],
   ["n, p", "next, previous page"],
   ["/", "search by label"],
+  ["g", "to the map, where arrows move and + and - zoom; back to the images"],
   ["Ctrl V", "search with an image from the clipboard"],
-  ["Esc", "close what is open, then clear the examples"],
+  ["Esc", "close what is open, then clear the selection, then the examples"],
   ["?", "these shortcuts"],
 ];
 
@@ -20,7 +26,7 @@ const TABLE = [
 const isTyping = (target) => target.matches?.("textarea, select, [contenteditable], input:not([type=range])");
 
 /** @param {Record<string, Function>} acts */
-export function listen({ grid, tray, labelField, onOpen, onPage }) {
+export function listen({ grid, tray, selection, labelField, onOpen, onPage, onMap, onCollect, onDense, onLabel }) {
   const dialog = /** @type {HTMLDialogElement} */ (byId("shortcuts"));
   const help = () => {
     dialog.replaceChildren(
@@ -64,15 +70,25 @@ export function listen({ grid, tray, labelField, onOpen, onPage }) {
     l: () => mark("unlike"),
     o: open,
     s: tray.search,
+    g: onMap,
     n: () => onPage(1),
     p: () => onPage(-1),
-    Escape: tray.clear,
+    x: () => grid.focusedId() !== null && selection.toggle(grid.focusedId()),
+    c: onCollect,
+    d: onDense,
+    t: onLabel,
+    Escape: () => (selection.isEmpty() ? tray.clear() : selection.clear()),
   };
 
   document.addEventListener("keydown", (event) => {
-    if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target))
-      return;
+    if (event.defaultPrevented || event.altKey || isTyping(event.target)) return;
     if (document.querySelector("dialog[open]")) return; // a dialog has keys of its own
+    if (event.ctrlKey || event.metaKey) {
+      if (event.key !== "a" || !grid.ids().length) return;
+      event.preventDefault();
+      selection.add(grid.ids());
+      return;
+    }
     const space = event.key === " " && event.target.matches(".tile-link");
     const enter = event.key?.startsWith("Arrow") && [document.body, byId("results")].includes(event.target);
     const act = space ? open : enter ? grid.enter : keys[event.key];

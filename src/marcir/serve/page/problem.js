@@ -1,7 +1,15 @@
 // The message in place of the images where there are none: nothing found, or an error; with what can be done.
 
 import { byId, el, icon } from "./dom.js";
-import { hasFilter, kindOf, withChanges, withoutFilter } from "./state.js";
+import {
+  hasFilter,
+  hasLabelFilter,
+  hasPlaceFilter,
+  kindOf,
+  withChanges,
+  withoutLabelFilter,
+  withoutPlaceFilter,
+} from "./state.js";
 
 /** @param {{go: Function, onAgain: () => void, onHome: () => void}} acts */
 export function makeProblem({ go, onAgain, onHome }) {
@@ -21,6 +29,14 @@ export function makeProblem({ go, onAgain, onHome }) {
     );
   }
 
+  /** Buttons that leave the filters out. */
+  const lessFiltered = (state) => [
+    hasLabelFilter(state) && button("Without the label filter", () => go(withoutLabelFilter(state))),
+    state.collection !== null &&
+      button("Without the collection", () => go(withChanges(state, { collection: null }))),
+    hasPlaceFilter(state) && button("Everywhere, at any time", () => go(withoutPlaceFilter(state))),
+  ];
+
   return {
     hide() {
       place.hidden = true;
@@ -36,20 +52,21 @@ export function makeProblem({ go, onAgain, onHome }) {
           [button("Look again", onAgain)],
         );
       const threshold = state.min_similarity !== null && kindOf(state) !== null;
+      const filter = hasPlaceFilter(state) || state.collection !== null ? "filters" : "label filter";
       const why =
         threshold && hasFilter(state)
-          ? "No image passes both the label filter and the threshold."
+          ? `No image passes both the ${filter} and the threshold.`
           : threshold
             ? `No image is as similar as ${state.min_similarity}.`
             : hasFilter(state)
-              ? "No image passes the label filter."
+              ? `No image passes the ${filter}.`
               : state.offset
                 ? "The hits end before this page."
                 : "There is no other image to compare with.";
       return show("search", "Nothing found", why, [
         state.offset > 0 && button("First page", () => go({ ...state, offset: 0 }), true),
         threshold && button("Without the threshold", () => go(withChanges(state, { min_similarity: null }))),
-        hasFilter(state) && button("Without the label filter", () => go(withoutFilter(state))),
+        ...lessFiltered(state),
         kindOf(state) !== null && button("New search", onHome),
       ]);
     },
@@ -71,7 +88,7 @@ export function makeProblem({ go, onAgain, onHome }) {
         error.message,
         [
           (!refused || kindOf(state) === null) && button("Try again", onAgain, true),
-          refused && hasFilter(state) && button("Without the label filter", () => go(withoutFilter(state))),
+          ...(refused ? lessFiltered(state) : []),
           kindOf(state) !== null && button("New search", onHome, refused),
         ],
         true,

@@ -28,6 +28,7 @@ function storedThumbnail(vector) {
 }
 
 export const idRef = (id) => `id:${id}`;
+export const collectionRef = (name) => `collection:${name}`;
 export const vectorRef = (vector) => `vector:${vector}`;
 
 /** @returns {{id: string|null, name: string, source: string|null}} the image of a reference */
@@ -36,6 +37,8 @@ export function describeReference(ref) {
     const id = ref.slice(3);
     return { id, name: shortName(id), source: thumbnailUrl(id) };
   }
+  if (ref.startsWith("collection:"))
+    return { id: null, name: `the collection ${ref.slice("collection:".length)}`, source: null };
   const known = storedThumbnail(ref.replace(/^vector:/, ""));
   if (!known?.thumbnail?.startsWith?.("data:image/"))
     return { id: null, name: "an uploaded image", source: null };

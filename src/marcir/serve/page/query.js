@@ -3,7 +3,7 @@
 import { byId, el, icon } from "./dom.js";
 import { describeReference, thumbnail } from "./query-images.js";
 import { withQuery, examplesOf, kindOf } from "./state.js";
-import { counted } from "./format.js";
+import { count, counted } from "./format.js";
 import { unknownLabel } from "./tile.js";
 
 const LABELS_SHOWN = 10;
@@ -16,13 +16,25 @@ export function describeQuery(state) {
       return `Images like ${describeReference(examplesOf(state).like[0]).name}`;
     case "examples": {
       const unlike = state.unlike.length ? `, unlike ${state.unlike.length}` : "";
+      if (state.like.length === 1 && state.like[0].startsWith("collection:"))
+        return `Images like ${describeReference(state.like[0]).name}${unlike}`;
       return `Images like ${counted(state.like.length, "example")}${unlike}`;
     }
     case "labels":
       return `Images of ${state.label.join(" + ")}`;
+    case "place":
+      return `Images like the one at ${state.at.replace(",", ", ")}`;
     default:
       return "A look into the archive";
   }
+}
+
+/** "102 of 2,100 images carry ship", as soon as it is counted. */
+function carriedWords({ label }, found) {
+  const names = label.join(" and ");
+  if (!found?.carried) return `Near the mean of the images that carry ${names}.`;
+  const { images, of } = found.carried;
+  return `${count(images)} of ${counted(of, "image")} carry ${names}. Hits are near their mean.`;
 }
 
 /** @param {{go: Function, onOpen: (id: string) => void}} acts */
@@ -82,8 +94,10 @@ export function makeQuery({ go, onOpen }) {
     );
   }
 
-  function pictures(state) {
+  function pictures(state, found) {
     if (kindOf(state) === "labels") return null;
+    if (kindOf(state) === "place")
+      return found?.images.length ? el("div", { class: "query-pictures" }, picture(`id:${found.images[0]}`)) : null;
     if (kindOf(state) !== "examples")
       return el("div", { class: "query-pictures" }, picture(examplesOf(state).like[0]));
     return el(
@@ -106,13 +120,9 @@ export function makeQuery({ go, onOpen }) {
     const kind = kindOf(state);
     const heading = el("h1", { class: "query-name", title: state.id }, describeQuery(state));
     if (kind === "labels") {
-      const hint =
-        state.label.length > 1
-          ? "Near the mean of the images that have all of these labels:"
-          : "Near the mean of the images that have this label:";
       return [
         heading,
-        el("p", { class: "muted small" }, hint),
+        el("p", { class: "muted small", id: "carried" }, carriedWords(state, found)),
         el("div", { class: "query-tokens" }, ...state.label.map((label) => token(state, label))),
       ];
     }
@@ -128,7 +138,10 @@ export function makeQuery({ go, onOpen }) {
   }
 
   return {
-    /** @param {{labels: string[], unknown: string[]}|null} found of the query; null while a search runs */
+    /**
+     * @param {{images: string[], labels: string[], unknown: string[], carried?: {images: number, of: number}}|null}
+     *   found of the query; null while a search runs
+     */
     show(state, found) {
       place.hidden = kindOf(state) === null;
       if (place.hidden) return place.replaceChildren();
@@ -139,7 +152,7 @@ export function makeQuery({ go, onOpen }) {
         "New search",
       );
       return place.replaceChildren(
-        ...[pictures(state), el("div", { class: "query-words" }, ...words(state, found)), back].filter(
+        ...[pictures(state, found), el("div", { class: "query-words" }, ...words(state, found)), back].filter(
           Boolean,
         ),
       );

@@ -6,6 +6,9 @@ import { thumbnail } from "./query-images.js";
 import { shortName, similarity } from "./format.js";
 
 const LABELS_SHOWN = 5;
+/** More unknown labels of a tile are only counted: with few labelled images nearly all are unknown. */
+const UNKNOWN_SHOWN = 2;
+const NAME_END = 8;
 const AGREEMENTS = { all: "full", some: "half", none: "empty", open: "help" };
 export const MAY_SHARE = "may share a label";
 
@@ -54,13 +57,23 @@ export function labelList(hit, most = Infinity) {
       ? el("li", { class: "shared" }, icon("check"), el("span", {}, label), screenReaderText(" (shared)"))
       : el("li", {}, el("span", {}, label)),
   );
+  const counted = most !== Infinity && hit.unknown.length > UNKNOWN_SHOWN;
+  if (counted) {
+    items.splice(most, Infinity, ...moreLabels(present.slice(most)));
+    const title = `Unknown: ${hit.unknown.join(", ")}`;
+    items.push(el("li", { class: "unknown", title }, `${hit.unknown.length} unknown`));
+    return el("ul", { class: "labels", "aria-label": "Labels" }, ...items);
+  }
   items.push(...hit.unknown.map(unknownLabel));
   if (items.length > most) {
     const hidden = [...present, ...hit.unknown.map((label) => `${label}?`)].slice(most);
-    items.splice(most, hidden.length, el("li", { class: "more", title: hidden.join(", ") }, `+${hidden.length}`));
+    items.splice(most, hidden.length, ...moreLabels(hidden));
   }
   return el("ul", { class: "labels", "aria-label": "Labels" }, ...items);
 }
+
+const moreLabels = (names) =>
+  names.length ? [el("li", { class: "more", title: names.join(", ") }, `+${names.length}`)] : [];
 
 /** A label of which it is unknown whether an image has it. */
 export function unknownLabel(label) {
@@ -92,11 +105,47 @@ export function markButtons(id, onMark) {
   return [button("like", "plus", "More like this"), button("unlike", "minus", "Less like this")];
 }
 
+/** A name that is shortened in its middle where the tile is narrow: names often differ at their ends. */
+function shortenedName(name) {
+  const end = Math.max(0, name.length - NAME_END);
+  return el("span", { class: "tile-name" }, el("span", {}, name.slice(0, end)), el("span", {}, name.slice(end)));
+}
+
+/** The check mark that selects an image; with the shift key, the images from the last selected one to it. */
+function selectButton(hit, name, onSelect) {
+  return el(
+    "button",
+    {
+      class: "check",
+      type: "button",
+      "aria-pressed": "false",
+      "aria-label": `Select ${name}`,
+      title: "Select (x); with shift a range",
+      on: { click: (event) => onSelect(hit.id, { range: event.shiftKey }) },
+    },
+    icon("check"),
+  );
+}
+
+function detailsButton(hit, name, onOpen) {
+  return el(
+    "button",
+    {
+      class: "mark",
+      type: "button",
+      "aria-label": `Details of ${name}`,
+      title: "Details (o)",
+      on: { click: () => onOpen(hit.id) },
+    },
+    icon("info"),
+  );
+}
+
 /**
  * @param {{place: number|null, query: {labels: string[], unknown: string[]}, href: string, onSearch: Function, onMark: Function,
- *   onOpen: Function}} context
+ *   onOpen: Function, onSelect: Function, isSelecting: () => boolean}} context
  */
-export function tile(hit, { place, query, href, onSearch, onMark, onOpen }) {
+export function tile(hit, { place, query, href, onSearch, onMark, onOpen, onSelect, isSelecting }) {
   const agreement = agreementOf(hit, query);
   const name = shortName(hit.id);
   const link = el(
@@ -109,39 +158,35 @@ export function tile(hit, { place, query, href, onSearch, onMark, onOpen }) {
     ),
   );
   link.addEventListener("click", (event) => {
-    if (event.ctrlKey || event.metaKey || event.shiftKey) return; // a new tab or window, as everywhere
+    const range = event.shiftKey && isSelecting();
+    if (!range && (event.ctrlKey || event.metaKey || event.shiftKey)) return; // a new tab or window, as everywhere
     event.preventDefault();
-    onSearch(hit.id);
+    if (range) onSelect(hit.id, { range });
+    else onSearch(hit.id);
   });
   return el(
     "li",
     { class: "tile", data: { id: hit.id } },
-    link,
-    place !== null && el("span", { class: "place", "aria-hidden": "true" }, String(place)),
-    el("span", { class: "mark-word" }),
     el(
       "div",
-      { class: "tile-row" },
-      hit.similarity === null ? el("span", { class: "tile-name" }, name) : similarityBar(hit.similarity),
-      el(
-        "span",
-        { class: "tile-actions" },
-        ...markButtons(hit.id, onMark),
-        el(
-          "button",
-          {
-            class: "mark",
-            type: "button",
-            "aria-label": `Details of ${name}`,
-            title: "Details (o)",
-            on: { click: () => onOpen(hit.id) },
-          },
-          icon("info"),
-        ),
-      ),
+      { class: "tile-picture" },
+      link,
+      selectButton(hit, name, onSelect),
+      place !== null && el("span", { class: "place", "aria-hidden": "true" }, String(place)),
+      el("span", { class: "mark-word" }),
     ),
-    agreement && agreementBadge(agreement),
-    hit.labels.length + hit.unknown.length > 0 && labelList(hit, LABELS_SHOWN),
-    hit.similarity !== null && el("p", { class: "tile-name", title: hit.id }, name),
+    el(
+      "div",
+      { class: "tile-words" },
+      el(
+        "div",
+        { class: "tile-row" },
+        hit.similarity === null ? shortenedName(name) : similarityBar(hit.similarity),
+        el("span", { class: "tile-actions" }, ...markButtons(hit.id, onMark), detailsButton(hit, name, onOpen)),
+      ),
+      agreement && agreementBadge(agreement),
+      hit.labels.length + hit.unknown.length > 0 && labelList(hit, LABELS_SHOWN),
+      hit.similarity !== null && el("p", { class: "tile-name", title: hit.id }, name),
+    ),
   );
 }

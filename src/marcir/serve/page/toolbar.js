@@ -3,26 +3,54 @@
 import { activeFilters } from "./filters.js";
 import { byId, el, icon } from "./dom.js";
 import { exportMenu } from "./exports.js";
-import { hasFilter, kindOf, withChanges } from "./state.js";
+import { sortMenu } from "./sorting.js";
+import { PLACE_FILTERS, hasFilter, isRandom, kindOf } from "./state.js";
 import { MAY_SHARE, agreementBadge } from "./tile.js";
-import { count, counted } from "./format.js";
+import { count } from "./format.js";
 
 const SHARES_SHOWN = 6;
 
-/** "1-24 of 2,099"; with a threshold the total is known on the last page only. */
-export function places(state, answer) {
+/** How many images there are; null where a threshold decides, or they are too many to count. */
+const totalOf = (state, answer) =>
+  kindOf(state) === null || state.min_similarity === null ? (answer.total ?? null) : null;
+
+/** "1-60 of 2,099"; with a threshold the total is known on the last page only. */
+function range(state, answer) {
   const first = state.offset + 1;
   const last = state.offset + answer.hits.length;
   if (!answer.hits.length) return "0 images";
-  const range = first === last ? count(first) : `${count(first)}–${count(last)}`;
-  const known = answer.more ? (state.min_similarity === null ? answer.total : null) : last;
-  return known === null ? range : `${range} of ${count(known)}`;
+  const shown = first === last ? count(first) : `${count(first)}–${count(last)}`;
+  const known = answer.more ? totalOf(state, answer) : last;
+  return known === null ? shown : `${shown} of ${count(known)}`;
 }
 
-/** @param {{go: Function, onFilters: () => void, onOther: () => void}} acts */
-export function makeToolbar({ go, onFilters, onOther }) {
+/** Which images are shown, and of how many: "1-60 of 467 images that pass the filters". */
+export function places(state, answer) {
+  if (!answer.hits.length) return "0 images";
+  const which = hasFilter(state) ? "images that pass the filters" : "images";
+  if (!isRandom(state)) return `${range(state, answer)} ${which}`;
+  const shown = answer.hits.length;
+  return `${shown === answer.total ? count(shown) : `${count(shown)} of ${count(answer.total)}`} ${which}, at random`;
+}
+
+/**
+ * @param {{go: Function, onFilters: () => void, onOther: () => void, mapSwitch: HTMLElement,
+ *   density: HTMLElement}} acts `mapSwitch`: a button that is hidden where there is no map; `density`: slider and
+ *   switch of the tiles
+ */
+export function makeToolbar({ go, onFilters, onOther, mapSwitch, density }) {
   const bar = byId("toolbar");
   const pager = byId("pager");
+  let focused = "";
+
+  /** Replaces the lines; the control that had the focus has it again, also after a wait. */
+  function fill(...lines) {
+    if (bar.contains(document.activeElement)) focused = document.activeElement.id;
+    bar.replaceChildren(...lines.filter(Boolean));
+    const again = focused && document.activeElement === document.body ? document.getElementById(focused) : null;
+    again?.focus({ preventScroll: true });
+    if (again) focused = "";
+  }
 
   function showBar(state, answer, archive) {
     const asked = kindOf(state) !== null;
@@ -30,8 +58,8 @@ export function makeToolbar({ go, onFilters, onOther }) {
       state.any.length +
       state.all.length +
       state.none.length +
+      PLACE_FILTERS.filter((name) => state[name] !== null).length +
       (state.min_similarity !== null && asked ? 1 : 0);
-    const heading = asked ? places(state, answer) : sampleWords(state, answer);
     const tools = [
       el(
         "button",
@@ -39,7 +67,8 @@ export function makeToolbar({ go, onFilters, onOther }) {
         icon("filter"),
         on ? `Filters (${on})` : "Filters",
       ),
-      !asked &&
+      sortMenu(state, archive, go),
+      isRandom(state) &&
         answer.hits.length < answer.total &&
         el(
           "button",
@@ -48,37 +77,28 @@ export function makeToolbar({ go, onFilters, onOther }) {
           "Other images",
         ),
       asked && answer.hits.length > 0 && exportMenu(state, answer, archive),
+      mapSwitch,
+      density,
     ];
-    const lines = [
+    const level = byId("query").hidden && byId("welcome").hidden ? "h1" : "h2"; // one heading of the page
+    fill(
       el(
         "div",
         { class: "toolbar-line" },
-        el("h2", { class: "places" }, heading),
+        el(level, { class: "places" }, places(state, answer)),
         el("div", { class: "tools" }, ...tools.filter(Boolean)),
       ),
       activeFilters(state, go),
-      asked && shares(answer.label_shares ?? {}),
-      asked && answer.hits.length > 0 && answer.query.labels.length > 0 && legend(archive),
-    ];
-    bar.replaceChildren(...lines.filter(Boolean));
-  }
-
-  const sampleWords = (state, answer) => {
-    if (!answer.hits.length) return "0 images";
-    const which = hasFilter(state) ? " that pass" : "";
-    const shown = answer.hits.length;
-    return (
-      (shown === answer.total
-        ? counted(shown, "image")
-        : `${count(shown)} of ${counted(answer.total, "image")}`) + which
+      asked && answer.hits.length > 0 && about(answer, archive),
     );
-  };
+  }
 
   function showPager(state, answer, archive) {
     const previous = Math.max(0, state.offset - state.limit);
     const next = state.offset + state.limit;
-    const deepest = next + state.limit > (archive.max_results ?? Infinity);
-    pager.hidden = kindOf(state) === null || (!answer.more && state.offset === 0);
+    const deepest = kindOf(state) !== null && next + state.limit > (archive.max_results ?? Infinity);
+    const last = totalOf(state, answer) ?? Infinity;
+    pager.hidden = isRandom(state) || (!answer.more && state.offset === 0);
     const button = (name, sign, offset, to, off) =>
       el(
         "button",
@@ -101,8 +121,8 @@ export function makeToolbar({ go, onFilters, onOther }) {
         Math.min(previous + state.limit, state.offset),
         state.offset === 0,
       ),
-      el("span", { class: "pager-here" }, places(state, answer)),
-      button("Next", "right", next, next + state.limit, !answer.more || deepest),
+      el("span", { class: "pager-here" }, range(state, answer)),
+      button("Next", "right", next, Math.min(next + state.limit, last), !answer.more || deepest),
       deepest && answer.more
         ? el(
             "p",
@@ -127,16 +147,14 @@ export function makeToolbar({ go, onFilters, onOther }) {
         icon("filter"),
         "Filters",
       );
-      bar.replaceChildren(
-        ...[
-          el(
-            "div",
-            { class: "toolbar-line" },
-            el("p", { class: "places muted" }, words),
-            el("div", { class: "tools" }, filters),
-          ),
-          activeFilters(state, go),
-        ].filter(Boolean),
+      fill(
+        el(
+          "div",
+          { class: "toolbar-line" },
+          el("p", { class: "places muted" }, words),
+          el("div", { class: "tools" }, filters, mapSwitch, density),
+        ),
+        activeFilters(state, go),
       );
     },
     page(step) {
@@ -144,6 +162,12 @@ export function makeToolbar({ go, onFilters, onOther }) {
       if (!pager.hidden && button && !button.disabled) button.click();
     },
   };
+}
+
+/** What the frames mean, and the labels of the hits. */
+function about(answer, archive) {
+  const parts = [answer.query.labels.length > 0 && legend(archive), shares(answer.label_shares ?? {})];
+  return el("div", { class: "about-hits" }, ...parts);
 }
 
 /** The share of the hits of this page that have each label. */

@@ -1,11 +1,33 @@
 // The examples for the next search, at the lower edge of the page. The draft is empty until an image is marked;
 // then it starts with the images of the current search, so that "less like this" alone means: like the query,
-// but not like this.
+// but not like this. The draft is kept until the tab is closed.
 
 import { byId, el, icon } from "./dom.js";
 import { announce, notice } from "./notices.js";
 import { idRef, describeReference, thumbnail } from "./query-images.js";
 import { withQuery, examplesOf } from "./state.js";
+
+const KEY = "marcir:examples";
+const isReference = (ref) => typeof ref === "string" && /^(id|vector|collection):./.test(ref);
+
+/** @returns {{like: string[], unlike: string[]}|null} */
+function stored() {
+  try {
+    const { like, unlike } = JSON.parse(sessionStorage.getItem(KEY) ?? "{}");
+    return { like: like.filter(isReference), unlike: unlike.filter(isReference) };
+  } catch {
+    return null; // nothing is stored, or something else
+  }
+}
+
+function store(draft) {
+  try {
+    if (draft === null) sessionStorage.removeItem(KEY);
+    else sessionStorage.setItem(KEY, JSON.stringify(draft));
+  } catch {
+    // storage is full or disabled: the examples are kept until the page is reloaded
+  }
+}
 
 const same = (a, b) =>
   ["like", "unlike"].every(
@@ -16,7 +38,7 @@ const same = (a, b) =>
 export function makeTray({ getState, go, onChange }) {
   const place = byId("tray");
   /** @type {{like: string[], unlike: string[]}|null} */
-  let draft = null;
+  let draft = stored();
 
   const marks = () => draft ?? { like: getState().like, unlike: getState().unlike };
   const markOfRef = (ref) =>
@@ -26,6 +48,7 @@ export function makeTray({ getState, go, onChange }) {
     const changed =
       next !== null && (next.like.length || next.unlike.length) && !same(next, examplesOf(getState()));
     draft = changed ? next : null;
+    store(draft);
     show();
     onChange();
   }
@@ -90,7 +113,6 @@ export function makeTray({ getState, go, onChange }) {
 
   function show() {
     place.hidden = draft === null;
-    document.body.classList.toggle("with-tray", draft !== null);
     if (draft === null) return place.replaceChildren();
     const ready = draft.like.length > 0;
     return place.replaceChildren(

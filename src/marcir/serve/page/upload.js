@@ -63,31 +63,30 @@ export function makeUpload({ getArchive, onVector, onVectors, onWait, onToken })
     search([...event.dataTransfer.files]);
   });
 
-  // Not the name alone at the beginning of a sentence: its first letter would become a capital.
   const nameOf = (file) => (file.name ? `The file ${file.name}` : "The image");
 
-  /** Why these files cannot be sent; null where they can. */
-  function problemOf(files) {
+  /** Why a file cannot be sent; null where it can. */
+  function problemOf(file) {
     const limit = getArchive()?.max_upload_bytes ?? Infinity;
-    const large = files.find((file) => file.size > limit);
-    if (large)
+    if (file.size > limit)
       return (
-        `${nameOf(large)} has ${bytes(large.size)}, and this service takes up to ${bytes(limit)}. ` +
+        `${nameOf(file)} has ${bytes(file.size)}, and this service takes up to ${bytes(limit)}. ` +
         "Choose a smaller version of it."
       );
-    const empty = files.find((file) => file.size === 0);
-    if (empty) return `${nameOf(empty)} is empty or a folder. Choose an image file.`;
-    return files.length > MAX_FILES
-      ? `${counted(files.length, "image")} are too many for one search. Choose up to ${MAX_FILES}.`
-      : null;
+    return file.size === 0 ? `${nameOf(file)} is empty or a folder. Choose an image file.` : null;
   }
 
-  async function search(files) {
-    if (!files.length) return;
+  const report = (text) => notice(text, { problem: true, action: "Choose another", act: choose });
+
+  async function search(given) {
+    if (!given.length) return;
     clearProblemNotices();
-    const problem = problemOf(files);
-    if (problem) {
-      notice(problem, { problem: true });
+    const files = given.filter((file) => problemOf(file) === null);
+    const skipped = given.map(problemOf).filter((problem) => problem !== null);
+    if (files.length > MAX_FILES)
+      skipped.push(`${counted(files.length, "image")} are too many for one search. Choose up to ${MAX_FILES}.`);
+    if (!files.length || files.length > MAX_FILES) {
+      skipped.forEach(report);
       return;
     }
     const signal = newest.next();
@@ -96,27 +95,25 @@ export function makeUpload({ getArchive, onVector, onVectors, onWait, onToken })
     );
     try {
       const vectors = [];
-      const skipped = [];
       for (const file of files) {
         try {
           const { vector, thumbnail } = await api.embed(file, { signal, onBusy: showBusy });
           remember(vector, { thumbnail, name: file.name || "your image" });
           vectors.push(vector);
         } catch (error) {
-          if (files.length === 1 || !REFUSED.includes(error.status)) throw error;
+          if (given.length === 1 || !REFUSED.includes(error.status)) throw error;
           skipped.push(`${nameOf(file)} was left out: ${error.message.replace(/^the upload:? /, "")}`);
         }
       }
       if (vectors.length === 1) onVector(vectors[0]);
       else if (vectors.length) onVectors([...new Set(vectors)].map(vectorRef));
       // After the start of the search, which removes older messages.
-      for (const text of skipped) notice(text, { problem: true, action: "Choose another", act: choose });
+      skipped.forEach(report);
     } catch (error) {
       if (error.name === "AbortError") return;
-      if (error.status === 401) onToken(() => search(files));
-      else if (REFUSED.includes(error.status))
-        notice(error.message, { problem: true, action: "Choose another", act: choose });
-      else notice(error.message, { problem: true, action: "Try again", act: () => search(files) });
+      if (error.status === 401) onToken(() => search(given));
+      else if (REFUSED.includes(error.status)) report(error.message);
+      else notice(error.message, { problem: true, action: "Try again", act: () => search(given) });
     } finally {
       done();
     }

@@ -3,7 +3,7 @@
 import { byId, el, icon } from "./dom.js";
 import { bytes, count, counted } from "./format.js";
 
-const LABELS_SHOWN = 18;
+const LABELS_SHOWN = 10;
 
 /** @param {{onLabel: (name: string) => void, onChoose: () => void}} acts */
 export function makeWelcome({ onLabel, onChoose }) {

@@ -1,0 +1,7 @@
+"""What people say about the images of a store: collections, labels, and suggestions learned from them."""
+
+from marcir.annotations.annotations import Annotations, open_annotations
+from marcir.annotations.collection_table import Collection, Member
+from marcir.annotations.label_log import Edit, LabelChange, Undo
+
+__all__ = ["Annotations", "Collection", "Edit", "LabelChange", "Member", "Undo", "open_annotations"]

@@ -1,0 +1,72 @@
+"""Collections as CSV, GeoJSON and lists of paths: whole, without a limit."""
+
+from collections.abc import Sequence
+from typing import Literal, get_args
+
+import numpy as np
+
+from marcir.annotations.annotations import Annotations
+from marcir.annotations.names import shown
+from marcir.checks import check_choice
+from marcir.errors import AnnotationError
+from marcir.search.hits import Hit, as_csv, as_geojson
+from marcir.search.records import Row
+from marcir.search.store import Snapshot, Store
+
+Format = Literal["csv", "geojson", "paths"]
+# Images of a collection that are not in the store have this in the column `missing`.
+_MISSING = {"missing": "true"}
+
+
+def collection_hits(store: Store, annotations: Annotations, name: str) -> list[Hit]:
+    """The images of a collection, in their order; of those that are not in the store, the id alone."""
+    return hits_of(store, annotations.collections.images(name))
+
+
+def hits_of(store: Store, images: Sequence[str]) -> list[Hit]:
+    """Images by their ids; of those that are not in the store, the id alone."""
+
+    def describe(snapshot: Snapshot) -> list[Hit]:
+        gone = set(snapshot.missing(images))
+        rows = iter(snapshot.describe([image for image in images if image not in gone]))
+        return [Hit.from_row(_absent(image) if image in gone else next(rows)) for image in images]
+
+    return store.read(describe)
+
+
+def export_collection(store: Store, annotations: Annotations, name: str, form: Format) -> bytes:
+    """A collection as a file.
+
+    Args:
+        store: Where its images are.
+        annotations: Where the collection is.
+        name: Its name.
+        form: `csv` and `geojson` as those of a search; `paths`: one id per line, as it is below the root.
+
+    Raises:
+        StoreError: For GeoJSON where no image has a place.
+        AnnotationError: For paths with a line break.
+    """
+    check_choice("format", form, get_args(Format))
+    if form == "paths":
+        return paths_text(annotations.collections.images(name)).encode()
+    hits = collection_hits(store, annotations, name)
+    return as_csv(hits) if form == "csv" else as_geojson(hits)
+
+
+def paths_text(paths: Sequence[str]) -> str:
+    """Paths, one per line.
+
+    >>> paths_text(["a.png", "b.png"])
+    'a.png\\nb.png\\n'
+    """
+    for path in paths:
+        if len(path.splitlines()) > 1 or path.endswith("\n"):
+            raise AnnotationError(
+                f"{shown(path)}: has a line break, which a list of paths cannot hold. Use csv."
+            )
+    return "".join(f"{path}\n" for path in paths)
+
+
+def _absent(image: str) -> Row:
+    return Row(image, np.zeros(0, np.float32), metadata=_MISSING)

@@ -1,0 +1,240 @@
+"""Labels that people give to images: a log of changes, and the newest state of every label."""
+
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from marcir.annotations.database import Database, now
+from marcir.annotations.names import check_images, check_label
+from marcir.checks import check_choice
+from marcir.data.label_csv import State
+from marcir.errors import AnnotationError
+
+# What a person says of a label; `cleared` withdraws what was said before.
+Statement = Literal["present", "absent", "unknown", "cleared"]
+# Labels by image that the page states.
+PageLabels = dict[str, dict[str, State]]
+MAX_CHANGES = 100_000  # labels of images that one edit may change
+MAX_LABELS = 1000  # names of labels
+MAX_HISTORY = 1000
+
+
+@dataclass(frozen=True)
+class LabelChange:
+    """One label of one image, as it was and as it became.
+
+    Attributes:
+        edit: Number of the edit; grows with time.
+        time: When, in UTC.
+        author: By whom.
+        image: Id of the image.
+        label: Name of the label.
+        before: What the page stated before; `cleared` for nothing.
+        state: What it states since.
+        undoes: The edit that this one undoes.
+    """
+
+    edit: int
+    time: str
+    author: str
+    image: str
+    label: str
+    before: Statement
+    state: Statement
+    undoes: int | None = None
+
+
+@dataclass(frozen=True)
+class Edit:
+    """What one call changed.
+
+    Attributes:
+        edit: Its number; None where nothing had to be changed.
+        changed: Labels of images that have another state now.
+        unchanged: Those that had the state already.
+    """
+
+    edit: int | None
+    changed: int
+    unchanged: int
+
+
+@dataclass(frozen=True)
+class Undo:
+    """What an undo changed.
+
+    Attributes:
+        edit: Its number; None where nothing was left to undo.
+        undone: The edit that was undone.
+        changed: Labels of images that have the state from before that edit again.
+        kept: Those that were changed once more since, and are left as they are.
+    """
+
+    edit: int | None
+    undone: int | None
+    changed: int
+    kept: int
+
+
+class LabelLog:
+    """The labels of a file of annotations."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def set(self, statements: Iterable[tuple[str, Statement, Sequence[str]]], author: str = "local") -> Edit:
+        """Give labels to images, as one edit.
+
+        Args:
+            statements: Label, state and ids of the images.
+            author: Who says so.
+
+        Raises:
+            AnnotationError: For names that no label can have, contradictions, and too many changes.
+        """
+        wanted = _wanted(statements)
+        with self._database.writing() as connection:
+            changes = [
+                (image, label, before, state)
+                for (image, label), state in wanted.items()
+                if (before := _state(connection, image, label)) != state
+            ]
+            _check_labels(connection, {label for _, label, _, _ in changes})
+            edit = _log(connection, changes, author) if changes else None
+        return Edit(edit, len(changes), len(wanted) - len(changes))
+
+    def undo(self, author: str = "local") -> Undo:
+        """Take the author's last edit back that is not undone yet; labels changed since then stay."""
+        with self._database.writing() as connection:
+            last = connection.execute(
+                "SELECT id FROM edits AS edit WHERE author = ? AND undoes IS NULL AND NOT EXISTS "
+                "(SELECT 1 FROM edits WHERE undoes = edit.id) ORDER BY id DESC LIMIT 1",
+                (author,),
+            ).fetchone()
+            if last is None:
+                return Undo(None, None, 0, 0)
+            done = connection.execute(
+                "SELECT image, label, state, before FROM changes WHERE edit = ?", last
+            ).fetchall()
+            back = [change for change in done if _state(connection, change[0], change[1]) == change[2]]
+            edit = _log(connection, back, author, last[0])
+        return Undo(edit, last[0], len(back), len(done) - len(back))
+
+    def states(self, images: Iterable[str] | None = None) -> PageLabels:
+        """What the page states, of all images or of some; images of which it states nothing are left out."""
+        found: PageLabels = {}
+        with self._database.reading() as connection:
+            if images is None:
+                rows: Iterable[tuple[str, str, State]] = connection.execute("SELECT * FROM states")
+            else:
+                rows = _rows_of(connection, images)
+            for image, label, state in rows:
+                found.setdefault(image, {})[label] = state
+        return found
+
+    def of_label(self, label: str) -> dict[str, State]:
+        """What the page states of a label, by image; what was stated last comes last."""
+        with self._database.reading() as connection:
+            rows: Iterable[tuple[str, State]] = connection.execute(
+                "SELECT image, state FROM states WHERE label = ?1 ORDER BY (SELECT max(edit) FROM changes "
+                "WHERE changes.image = states.image AND changes.label = ?1), image",
+                (label,),
+            )
+            return dict(rows)
+
+    def history(self, image: str) -> list[LabelChange]:
+        """The last 1,000 changes of an image, the newest first."""
+        with self._database.reading() as connection:
+            rows = connection.execute(
+                "SELECT edit, time, author, image, label, before, state, undoes FROM changes "
+                "JOIN edits ON edits.id = edit WHERE image = ? ORDER BY edit DESC, label LIMIT ?",
+                (image, MAX_HISTORY),
+            )
+            return [LabelChange(*row) for row in rows]
+
+    def version(self) -> tuple[str, int]:
+        """Identity of the file, and number of its last edit: equal ones mean equal labels."""
+        with self._database.reading() as connection:
+            return _version(connection)
+
+    def changes_since(
+        self, version: tuple[str, int]
+    ) -> tuple[tuple[str, int], list[tuple[str, str, Statement]]]:
+        """The version now, and image, label and state of all changes since another, in their order.
+
+        Where that one is of another file, these are all changes of this file.
+        """
+        with self._database.reading() as connection:
+            newest = _version(connection)
+            edit = version[1] if newest[0] == version[0] else 0
+            rows = connection.execute(
+                "SELECT image, label, state FROM changes WHERE edit > ? ORDER BY edit", (edit,)
+            )
+            return newest, rows.fetchall()
+
+
+def _wanted(statements: Iterable[tuple[str, Statement, Sequence[str]]]) -> dict[tuple[str, str], Statement]:
+    wanted: dict[tuple[str, str], Statement] = {}
+    for label, state, images in statements:
+        name = check_label(label)
+        check_choice("state", state, get_args(Statement))
+        for image in check_images(images):
+            if wanted.setdefault((image, name), state) != state:
+                raise AnnotationError(
+                    f"'{image}': the label '{name}' is to be {wanted[image, name]} and {state}. Give one."
+                )
+    if len(wanted) > MAX_CHANGES:
+        raise AnnotationError(
+            f"{len(wanted):,} labels of images are to be changed at once: at most {MAX_CHANGES:,}. "
+            "Narrow the filter."
+        )
+    return wanted
+
+
+def _state(connection: sqlite3.Connection, image: str, label: str) -> Statement:
+    row = connection.execute(
+        "SELECT state FROM states WHERE image = ? AND label = ?", (image, label)
+    ).fetchone()
+    return "cleared" if row is None else row[0]
+
+
+def _log(
+    connection: sqlite3.Connection,
+    changes: Sequence[tuple[str, str, Statement, Statement]],
+    author: str,
+    undoes: int | None = None,
+) -> int:
+    """Write an edit, and keep the newest states; changes are image, label, state before and after."""
+    edit = connection.execute(
+        "INSERT INTO edits (time, author, undoes) VALUES (?, ?, ?)", (now(), author, undoes)
+    ).lastrowid
+    connection.executemany("INSERT INTO changes VALUES (?, ?, ?, ?, ?)", [(edit, *each) for each in changes])
+    stated = [(image, label, state) for image, label, _, state in changes if state != "cleared"]
+    cleared = [(image, label) for image, label, _, state in changes if state == "cleared"]
+    connection.executemany("INSERT OR REPLACE INTO states VALUES (?, ?, ?)", stated)
+    connection.executemany("DELETE FROM states WHERE image = ? AND label = ?", cleared)
+    return int(edit or 0)
+
+
+def _check_labels(connection: sqlite3.Connection, names: Iterable[str]) -> None:
+    known = "SELECT 1 FROM states WHERE label = ? LIMIT 1"
+    new = [name for name in names if connection.execute(known, (name,)).fetchone() is None]
+    if not new:
+        return
+    ((before,),) = connection.execute("SELECT count(DISTINCT label) FROM states")
+    if (labels := before + len(new)) > MAX_LABELS:
+        raise AnnotationError(
+            f"there would be {labels:,} labels: at most {MAX_LABELS:,}. Use those there are."
+        )
+
+
+def _rows_of(connection: sqlite3.Connection, images: Iterable[str]) -> Iterator[tuple[str, str, State]]:
+    for image in images:
+        yield from connection.execute("SELECT * FROM states WHERE image = ?", (image,))
+
+
+def _version(connection: sqlite3.Connection) -> tuple[str, int]:
+    ((identity,),) = connection.execute("SELECT identity FROM about")
+    ((edit,),) = connection.execute("SELECT coalesce(max(id), 0) FROM edits")
+    return identity, edit

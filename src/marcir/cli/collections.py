@@ -1,0 +1,69 @@
+"""`marcir collections`."""
+
+from argparse import Namespace
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from marcir.cli.parser import Parser
+from marcir.files import atomic_write, refuse_address
+
+if TYPE_CHECKING:
+    from marcir.annotations.annotations import Annotations
+
+_FORMS = ("csv", "geojson", "paths")
+
+
+def run(parser: Parser, arguments: Sequence[str]) -> None:
+    """Parse the arguments, run the command, and print its result."""
+    parser.add_argument(
+        "action",
+        nargs="?",
+        default="list",
+        choices=["list", "show", "export"],
+        help="list all (default), show the images of one, or export it",
+    )
+    parser.add_argument("name", nargs="?", metavar="NAME", help="which collection")
+    parser.add_shared("--store", "--annotations")
+    parser.add_argument("--csv", metavar="OUT", help="export: a table, as that of a search")
+    parser.add_argument("--geojson", metavar="OUT", help="export: features with the places of the images")
+    parser.add_argument("--paths", metavar="OUT", help="export: one path of a file per line")
+    options = parser.parse(arguments)
+    if (options.action == "list") != (options.name is None):
+        parser.error("name a collection after show or export, and none after list")
+    wanted = [form for form in _FORMS if getattr(options, form) is not None]
+    if bool(wanted) != (options.action == "export"):
+        parser.error("export needs at least one of --csv, --geojson and --paths, which go with it alone")
+    from marcir.annotations.annotations import open_annotations
+
+    annotations = open_annotations(options.store, options.annotations)
+    if options.action == "list":
+        for each in annotations.collections.all():
+            print(f"{each.images:8,}  {each.changed[:10]}  {each.name}")
+    elif options.action == "show":
+        for image in annotations.collections.images(options.name):
+            print(image)
+    else:
+        _export(annotations, options, wanted)
+
+
+def _export(annotations: "Annotations", options: Namespace, wanted: Sequence[str]) -> None:
+    from marcir.annotations.annotated_store import AnnotatedStore
+    from marcir.annotations.collection_export import collection_hits, paths_text
+    from marcir.search.hits import as_csv, as_geojson
+    from marcir.search.lance import LanceStore
+
+    for form in wanted:
+        refuse_address(f"--{form}", getattr(options, form))
+    store = AnnotatedStore(LanceStore(options.store), annotations)
+    hits = collection_hits(store, annotations, options.name)
+    content = {
+        "csv": lambda: as_csv(hits),
+        "geojson": lambda: as_geojson(hits),
+        "paths": lambda: paths_text([f"{store.about.root}/{hit.id}" for hit in hits]).encode(),
+    }
+    for form in wanted:
+        out = getattr(options, form)
+        with atomic_write(Path(out)) as temporary:
+            temporary.write_bytes(content[form]())
+        print(f"{out}: {len(hits):,} images of '{options.name}'")

@@ -1,0 +1,161 @@
+"""What tables say of images: labels and metadata."""
+
+import datetime
+import hashlib
+import json
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from marcir.data.image_source import WINDOW_METADATA, ImageSource
+from marcir.data.label_csv import Unlisted, read_label_table
+from marcir.errors import DataError
+from marcir.search.metadata import Extra, read_metadata
+from marcir.search.records import Row
+
+
+@dataclass(frozen=True)
+class _States:
+    """The labels of an image: those that it has, and those that it may have."""
+
+    present: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class _Labels:
+    """A label table: labels by image, and those of images that it does not name."""
+
+    images: dict[str, _States]
+    others: _States = _States()
+
+    def of(self, image: str) -> _States:
+        return self.images.get(image, self.others)
+
+
+@dataclass(frozen=True, eq=False)
+class Known:
+    """Labels and metadata from tables; None where there is no table."""
+
+    labels: _Labels | None
+    extra: dict[str, Extra] | None
+    notes: tuple[str, ...] = ()
+
+    @classmethod
+    def read(
+        cls,
+        source: ImageSource,
+        labels: str | Path | None,
+        unlisted: Unlisted | None,
+        metadata: str | Path | None,
+    ) -> "Known":
+        """Read the tables of the images of a source.
+
+        Raises:
+            DataError: For a table that names none of them, and for places of windows, which have their own.
+        """
+        found = _read_labels(labels, source.id_of, unlisted) if labels is not None else None
+        extra = read_metadata(metadata, source.id_of) if metadata is not None else None
+        notes: list[str] = []
+        if found is not None:
+            notes += _compared(labels, found.images, source)
+        if extra is not None:
+            notes += _compared(metadata, extra, source)
+            if source.cut is not None and any(each.bbox for each in extra.values()):
+                raise DataError(
+                    f"{metadata}: windows have the place of their scene. Leave out west, south, east, north."
+                )
+        return cls(found, extra, tuple(notes))
+
+    def apply_to(self, row: Row) -> Row:
+        """Add the labels and metadata of the tables to an image."""
+        if self.labels is not None:
+            states = self.labels.of(row.id)
+            row = replace(row, labels=states.present, unknown=states.unknown)
+        if self.extra is not None:
+            extra = self.extra.get(row.id, Extra())
+            if row.footprint is None:
+                return replace(row, metadata=extra.metadata, bbox=extra.bbox, date=extra.date)
+            own = _own(row)
+            return replace(row, metadata={**extra.metadata, **own}, date=extra.date or _own_date(own))
+        return row
+
+    def fingerprint(self, image: str, content: str, before: str | None) -> str:
+        """Of an image's bytes, its labels and its metadata; of the latter as before, without a table."""
+        labels, extra = [*(before or "").split(":"), "", ""][1:3]
+        if self.labels is not None:
+            states = self.labels.of(image)
+            present, unknown = sorted(states.present), sorted(states.unknown)
+            # Without unknown labels it is that of versions which knew none.
+            labels = _digest([present, unknown] if unknown else present)
+        if self.extra is not None:
+            of = self.extra.get(image, Extra())
+            extra = _digest([dict(of.metadata), of.bbox, str(of.date)])
+        return f"{content}:{labels}:{extra}"
+
+
+def as_before(row: Row, before: Row | None) -> Row:
+    """An image whose bytes have changed, with what tables said of it."""
+    if before is None:
+        return row
+    row = replace(row, labels=before.labels, unknown=before.unknown)
+    if row.footprint is None:
+        return replace(row, metadata=before.metadata, bbox=before.bbox, date=before.date)
+    said = {name: value for name, value in before.metadata.items() if name not in WINDOW_METADATA}
+    by_table = before.date if before.date != _own_date(_own(before)) else None
+    return replace(row, metadata={**said, **row.metadata}, date=by_table or row.date)
+
+
+def _own(row: Row) -> dict[str, Any]:
+    """What the scene of a window says of it."""
+    return {name: row.metadata[name] for name in WINDOW_METADATA if name in row.metadata}
+
+
+def _own_date(own: Mapping[str, Any]) -> datetime.date | None:
+    return datetime.datetime.fromisoformat(own["time"]).date() if "time" in own else None
+
+
+def _compared(table: str | Path | None, named: Collection[str], source: ImageSource) -> list[str]:
+    """Notes on a table that names other images than there are.
+
+    Raises:
+        DataError: Where it names none of them.
+    """
+    ids = set(source.ids)
+    known = ids.intersection(named)
+    if not known:
+        if source.cut is None:
+            found, advice = f"paths is an image below {source.root}", "Give paths relative to --images."
+        else:
+            found, advice = f"ids is a window of {source.root}", "Give a.tif@x=0,y=0,w=256,h=256 and so on."
+        raise DataError(f"{table}: none of its {found}. {advice}")
+    notes = []
+    if len(known) < len(ids):
+        notes.append(f"{table} names {len(known):,} of the {len(ids):,} {source.what}")
+    if unknown := sorted(set(named) - ids):
+        notes.append(
+            f"{table} names {len(unknown):,} that are not {source.what} below {source.root}, for example "
+            f"'{unknown[0]}'"
+        )
+    return notes
+
+
+def _read_labels(file: str | Path, id_of: Callable[[str], str], unlisted: Unlisted | None) -> _Labels:
+    """Read a label table; an image that it does not name is silent on all labels."""
+    table = read_label_table(file, unlisted=unlisted)
+    found: dict[str, _States] = {}
+    for row in table.rows:
+        image = id_of(row.image)
+        if image in found:
+            raise DataError(f"{file} line {row.line}: duplicate '{image}'. Keep one.")
+        found[image] = _States(row.labels, row.unknown)
+    return _Labels(found, _States(unknown=table.names if table.unlisted == "unknown" else ()))
+
+
+def _digest(content: object) -> str:
+    """A short fingerprint; empty for empty content, so that an empty table changes nothing."""
+    if content in ([], [{}, None, "None"]):
+        return ""
+    text = json.dumps(content, sort_keys=True)
+    return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()

@@ -1,0 +1,73 @@
+// Gives a label to all selected images at once.
+
+import { byId, closeButton, el } from "./dom.js";
+import { counted } from "./format.js";
+import { labelNameField } from "./label-edits.js";
+import { NOT_ABSENT, STATES, stateBadge } from "./label-states.js";
+import { notice } from "./notices.js";
+
+const DONE = {
+  present: "is present in",
+  absent: "is absent from",
+  unknown: "is unknown for",
+  cleared: "is withdrawn for",
+};
+const WORDS = { cleared: "withdraw what the page says: the archive's table applies again" };
+
+/** @param {{edits: ReturnType<typeof import("./label-edits.js").makeLabelEdits>, selection: any, onDone: () => void}} acts */
+export function makeLabelSelection({ edits, selection, onDone }) {
+  const dialog = /** @type {HTMLDialogElement} */ (byId("label-selection"));
+  let state = "present";
+
+  async function give(label) {
+    const chosen = selection.asSelection();
+    if (chosen === null) return;
+    const answer = await edits.set([{ label, state, ...chosen }]);
+    if (answer === null) return;
+    dialog.close();
+    const already = answer.unchanged ? ` (${counted(answer.unchanged, "image")} had it before)` : "";
+    notice(`${label} ${DONE[state]} ${counted(answer.changed, "image")}${already}.`, {
+      action: "Undo",
+      act: async () => (await edits.undo()) && onDone(),
+    });
+    onDone();
+  }
+
+  const choice = (each) => {
+    const input = el("input", { type: "radio", name: "label-state", value: each, checked: each === state });
+    input.addEventListener("change", () => (state = each));
+    return el(
+      "label",
+      { class: "state-choice" },
+      input,
+      each === "cleared" ? "clear" : stateBadge(each),
+      WORDS[each] && el("span", { class: "muted small" }, WORDS[each]),
+    );
+  };
+
+  return {
+    open() {
+      if (selection.isEmpty()) return;
+      state = "present";
+      dialog.replaceChildren(
+        closeButton(() => dialog.close()),
+        el("h2", { id: "label-selection-name" }, `Label ${counted(selection.size(), "image")}`),
+        el(
+          "fieldset",
+          { class: "state-choices" },
+          el("legend", {}, "The label is"),
+          ...[...STATES, "cleared"].map(choice),
+        ),
+        labelNameField({
+          id: "label-selection-field",
+          words: "Label, known or new",
+          action: "Give it",
+          onName: give,
+        }),
+        el("p", { class: "muted small" }, NOT_ABSENT),
+      );
+      dialog.showModal();
+      dialog.querySelector("#label-selection-field").focus();
+    },
+  };
+}

@@ -1,0 +1,293 @@
+// Labelling: one large image at a time, and the labels on the keys 1 to 9.
+
+import * as api from "./api.js";
+import { byId, closeButton, el, icon, stepButton } from "./dom.js";
+import { count, shortName } from "./format.js";
+import { labelNameField } from "./label-edits.js";
+import { KEYS, makeLabelKeys } from "./label-keys.js";
+import { NOT_ABSENT, labelRow, originOf, stateBadge, stateOf } from "./label-states.js";
+import { announce, notice } from "./notices.js";
+
+/**
+ * @param {{edits: ReturnType<typeof import("./label-edits.js").makeLabelEdits>, onRetrain: () => void,
+ *   onClose: () => void}} acts
+ */
+export function makeLabelling({ edits, onRetrain, onClose }) {
+  const dialog = /** @type {HTMLDialogElement} */ (byId("labelling"));
+  const content = el("div", { class: "labelling-content" });
+  dialog.append(content);
+  const known = new Map(); // images, by id
+  let keys = null;
+  let changes = 0; // so far
+  let ids = [];
+  let at = 0;
+  let more = null;
+  let total = null; // how many there are in all, where that is known
+
+  const here = () => ids[at];
+  const image = () => known.get(here()) ?? null;
+
+  async function load(id) {
+    const found = await api.image(id);
+    known.set(id, found);
+    return found;
+  }
+
+  async function show() {
+    draw();
+    const id = here();
+    try {
+      if (!known.has(id)) await load(id);
+      if (dialog.open && here() === id) draw();
+      if (ids[at + 1] !== undefined && !known.has(ids[at + 1])) await load(ids[at + 1]);
+    } catch (error) {
+      notice(error.message, { problem: true, action: "Try again", act: show });
+    }
+  }
+
+  async function step(by) {
+    if (by > 0 && at === ids.length - 1 && more !== null) {
+      try {
+        ids.push(...(await more(ids.length)).filter((id) => !ids.includes(id)));
+      } catch (error) {
+        notice(error.message, { problem: true });
+        return;
+      }
+    }
+    const next = Math.max(0, Math.min(ids.length - 1, at + by));
+    if (next === at) {
+      announce(by > 0 ? "This was the last image." : "This is the first image.");
+      return;
+    }
+    at = next;
+    await show();
+    announce(`Image ${at + 1}: ${shortName(here())}`);
+  }
+
+  /** Changes the labels of the image that is shown: at once on the page, then in the archive. */
+  async function change(labels, state) {
+    const id = here();
+    const found = image();
+    if (found === null || !labels.length) return;
+    const mine = (changes += 1);
+    for (const label of labels) {
+      found.labels = found.labels.filter((each) => each !== label);
+      found.unknown = found.unknown.filter((each) => each !== label);
+      if (state === "present") found.labels.push(label);
+      if (state === "unknown") found.unknown.push(label);
+      if (state === "cleared") delete found.page_labels[label];
+      else found.page_labels[label] = state;
+    }
+    draw();
+    announce(`${labels.join(", ")}: ${state}`);
+    await edits.set(labels.map((label) => ({ label, state, ids: [id] })));
+    if (changes === mine) await reload(id); // else the last change does so
+  }
+
+  /** Shows what the service says of an image, unless it was changed again meanwhile. */
+  async function reload(id) {
+    const before = changes;
+    try {
+      const found = await api.image(id);
+      if (changes !== before) return;
+      known.set(id, found);
+      if (dialog.open && here() === id) draw();
+    } catch {
+      known.delete(id); // it is asked for again when it is shown
+    }
+  }
+
+  async function undo() {
+    await edits.undo();
+    known.clear();
+    await show();
+  }
+
+  dialog.addEventListener("keydown", (event) => {
+    if (event.target.matches("input[type=text]")) return;
+    const digit = /^(?:Digit|Numpad)([0-9])$/.exec(event.code)?.[1];
+    const undoing = (event.ctrlKey || event.metaKey) && event.key === "z";
+    if (event.altKey || ((event.ctrlKey || event.metaKey) && !undoing)) return;
+    if (undoing || event.key === "u") undo();
+    else if (event.key === "ArrowRight" || event.key === "Enter") {
+      if (event.key === "Enter" && event.target.matches("button")) return;
+      step(1);
+    } else if (event.key === "ArrowLeft") step(-1);
+    else if (event.key === "Backspace" || digit === "0")
+      change(
+        keys.all().filter((label) => image()?.page_labels[label] !== undefined),
+        "cleared",
+      );
+    else if (digit !== undefined) {
+      const label = keys.all()[Number(digit) - 1];
+      if (label !== undefined) change([label], event.shiftKey ? "absent" : "present");
+    } else return;
+    event.preventDefault();
+  });
+  dialog.addEventListener("close", () => {
+    known.clear();
+    content.replaceChildren();
+    document.body.append(byId("notices"));
+    onClose();
+  });
+
+  function picture() {
+    const id = here();
+    const made = el("img", { src: api.thumbnailUrl(id), alt: `Image ${shortName(id)}` });
+    if (image()?.original) {
+      const large = el("img", { src: api.originalUrl(id), alt: `Image ${shortName(id)}` });
+      large.addEventListener("load", () => made.replaceWith(large));
+    }
+    return el(
+      "div",
+      { class: "detail-picture", data: { id } },
+      made,
+      stepButton("left", "Previous image", at > 0 && (() => step(-1))),
+      stepButton("right", "Next image", (at < ids.length - 1 || more !== null) && (() => step(1))),
+    );
+  }
+
+  function rows() {
+    const found = image();
+    return keys.all().map((label, place) => {
+      const state = found && stateOf(found, label, edits.isKnown);
+      return labelRow({
+        key: place + 1,
+        label,
+        state,
+        origin: found ? originOf(found, label, state) : { page: false, words: "" },
+        onSet: (state) => change([label], state),
+        onRemove() {
+          keys.remove(label);
+          draw();
+        },
+      });
+    });
+  }
+
+  function others() {
+    const found = image();
+    const left = found ? found.labels.filter((label) => !keys.all().includes(label)) : [];
+    if (!left.length) return null;
+    return el("p", { class: "small" }, "Also ", stateBadge("present"), `: ${left.join(", ")}`);
+  }
+
+  function addLabel(label) {
+    const full = keys.isFull() && !keys.all().includes(label);
+    const replaced = keys.all().at(-1);
+    keys.add(label);
+    draw();
+    if (full) notice(`${label} is on key ${KEYS}, in place of ${replaced}.`);
+    dialog.querySelector("#labelling-new").focus();
+  }
+
+  function draw() {
+    const focused = document.activeElement;
+    const kept = focused?.dataset?.keep ?? (focused?.getAttribute?.("aria-label") || null);
+    const typed = dialog.querySelector("#labelling-new")?.value ?? "";
+    const shown = dialog.querySelector(".detail-picture");
+    const same = shown?.dataset.id === here() && image() !== null && shown.dataset.known === "true";
+    const view = same ? shown : picture();
+    view.dataset.known = String(image() !== null);
+    content.replaceChildren(
+      closeButton(() => dialog.close()),
+      view,
+      el(
+        "div",
+        { class: "detail-words" },
+        el(
+          "h2",
+          { id: "labelling-name", tabindex: "-1" },
+          `Image ${count(at + 1)}${total === null ? "" : ` of ${count(total)}`}`,
+        ),
+        el("p", { class: "labelling-id muted small", title: here() }, here()),
+        keys.all().length
+          ? el("ol", { class: "label-rows", "aria-label": "Labels on the keys" }, ...rows())
+          : el("p", {}, "Put a label on a key: type its name below, a known one or a new one."),
+        others(),
+        labelNameField({
+          id: "labelling-new",
+          words: "Label, known or new",
+          action: "Put on a key",
+          onName: addLabel,
+        }),
+        el(
+          "div",
+          { class: "labelling-acts" },
+          el(
+            "button",
+            { class: "button", type: "button", data: { keep: "undo" }, on: { click: undo } },
+            icon("undo"),
+            "Undo",
+          ),
+          el(
+            "button",
+            { class: "button", type: "button", on: { click: () => (dialog.close(), onRetrain()) } },
+            icon("train"),
+            "Train with these",
+          ),
+        ),
+        el(
+          "ul",
+          { class: "labelling-help muted small" },
+          el(
+            "li",
+            {},
+            el("kbd", {}, "1"),
+            "–",
+            el("kbd", {}, "9"),
+            " present, with ",
+            el("kbd", {}, "Shift"),
+            " absent",
+          ),
+          el(
+            "li",
+            {},
+            el("kbd", {}, "←"),
+            " ",
+            el("kbd", {}, "→"),
+            " move, ",
+            el("kbd", {}, "0"),
+            " withdraw, ",
+            el("kbd", {}, "u"),
+            " undo",
+          ),
+          el("li", {}, NOT_ABSENT),
+        ),
+      ),
+    );
+    dialog.querySelector("#labelling-new").value = typed;
+    refocus(kept);
+  }
+
+  /** The focus stays on the button that has the same name; else it is on the image. */
+  function refocus(kept) {
+    const parts = [...dialog.querySelectorAll("button, input")];
+    const found =
+      kept && parts.find((each) => [each.dataset.keep, each.getAttribute("aria-label")].includes(kept));
+    if (found && !found.disabled) found.focus();
+    else dialog.querySelector("#labelling-name").focus();
+  }
+
+  return {
+    /** The labels on the keys, once the archive is known. */
+    build(archive) {
+      keys ??= makeLabelKeys(archive);
+    },
+    /**
+     * @param {{images: string[], first?: string|null, rest?: ((offset: number) => Promise<string[]>)|null,
+     *   size?: number|null}} what `rest`: the ids after the first `offset` ones; null where there are no more;
+     *   `size`: how many there are in all; null where that is unknown
+     */
+    open({ images, first = null, rest = null, size = images.length }) {
+      if (!images.length) return;
+      ids = [...images];
+      at = Math.max(0, ids.indexOf(first));
+      more = rest;
+      total = size;
+      dialog.showModal();
+      dialog.append(byId("notices")); // what lies outside an open dialog cannot be used
+      show();
+    },
+  };
+}

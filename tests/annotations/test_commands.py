@@ -1,0 +1,172 @@
+"""`marcir collections`, `marcir labels` and training on a store, on a real small archive."""
+
+import csv
+import json
+import shlex
+import shutil
+from pathlib import Path
+
+import pytest
+
+import marcir
+from marcir.annotations import Annotations
+from marcir.annotations.retrain import retrain_commands
+from marcir.cli import main
+from marcir.data.archive import open_archive
+from marcir.data.image_source import WindowCut
+from marcir.data.label_csv import read_label_table
+from marcir.errors import ConfigError, DataError
+from marcir.search.index import index
+from marcir.search.lance import LanceStore
+from marcir.search.records import About
+from serve.small_archive import write_model
+
+SMALL = (
+    *("--data.size", "24", "--encoder.backbone", "test_resnet", "--encoder.weights", "none"),
+    *("--encoder.dim", "16", "--train.batch_size", "14", "--train.epochs", "1", "--loss.name", "mulsupcon"),
+)
+
+
+@pytest.fixture(scope="module")
+def indexed(scenes: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the images, and a store of them and their labels; not to be changed."""
+    folder = tmp_path_factory.mktemp("annotated")
+    images = Path(shutil.copytree(scenes, folder / "images"))
+    model = write_model(folder / "model")
+    index(images, folder / "a.store", model=model, labels=images / "labels.csv")
+    return folder
+
+
+@pytest.fixture
+def store(indexed: Path, tmp_path: Path) -> Path:
+    """A copy of the store, with a collection and some labels."""
+    copied = Path(shutil.copytree(indexed / "a.store", tmp_path / "a.store"))
+    annotations = marcir.open_annotations(copied, writable=True)
+    annotations.collections.create("Some", ["images/000002.png", "images/000001.png", "gone.png"])
+    annotations.labels.set([("barn", "present", ["images/000001.png", "images/000003.png"])])
+    annotations.labels.set([("barn", "absent", [f"images/{place:06}.png" for place in range(10, 20)])])
+    return copied
+
+
+def test_collections_are_listed_shown_and_exported(
+    store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["collections", "--store", str(store)]) == 0
+    assert capsys.readouterr().out.split()[::2] == ["3", "Some"]
+    assert main(["collections", "show", "Some", "--store", str(store)]) == 0
+    assert capsys.readouterr().out.split() == ["images/000002.png", "images/000001.png", "gone.png"]
+    table, paths = tmp_path / "some.csv", tmp_path / "some.txt"
+    export = ["export", "Some", "--csv", str(table), "--paths", str(paths)]
+    assert main(["collections", "--store", str(store), *export]) == 0
+    with table.open(encoding="utf-8-sig", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["id"] for row in rows] == ["images/000002.png", "images/000001.png", "gone.png"]
+    assert "barn" in rows[1]["labels"].split(";"), "with merged labels"
+    assert [Path(line).is_file() for line in paths.read_text().splitlines()] == [True, True, False]
+    capsys.readouterr()
+    assert main(["collections", "show", "Sone", "--store", str(store)]) == 2
+    assert capsys.readouterr().err == "marcir: there is no collection 'Sone'. Did you mean 'Some'?\n"
+
+
+@pytest.mark.parametrize(
+    "arguments", [["show"], ["list", "Some"], ["export", "Some"], ["--csv", "a.csv"], ["shwo", "Some"]]
+)
+def test_options_of_collections_that_contradict_each_other_are_refused(arguments: list[str]) -> None:
+    with pytest.raises(SystemExit) as exit_:
+        main(["collections", "--store", "a.store", *arguments])
+    assert exit_.value.code == 2
+
+
+def test_the_label_table_is_taken_by_the_store_that_it_came_from(
+    store: Path, indexed: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "labels.csv"
+    assert main(["labels", "--store", str(store), "--out", str(out)]) == 0
+    assert capsys.readouterr().out.startswith(f"{out}: 40 images with known labels, ")
+    before = open_archive("store", store)
+    index(indexed / "images", store, labels=out)
+    marcir.open_annotations(store, writable=True).labels.undo()
+    marcir.open_annotations(store, writable=True).labels.undo()
+    after = open_archive("store", store)
+    assert after.vocabulary.names == before.vocabulary.names
+    assert after.label_checksum == before.label_checksum, "what the page said is in the table now"
+    assert marcir.open_annotations(store).collections.get("Some").images == 3, "indexing leaves it alone"
+
+
+def test_an_archive_of_a_store_has_the_labels_of_its_table_for_training(store: Path, tmp_path: Path) -> None:
+    out = tmp_path / "labels.csv"
+    main(["labels", "--store", str(store), "--out", str(out)])
+    table = read_label_table(out)
+    archive = open_archive("store", store)
+    assert archive.ids == tuple(row.image for row in table.rows)
+    barn = archive.vocabulary.index_of("barn")
+    states = dict(zip(archive.ids, archive.labels[:, barn].tolist(), strict=True))
+    assert [states[f"images/{place:06}.png"] for place in (1, 3, 10, 30)] == [1, 1, 0, -1]
+    assert archive.read(0).shape == (24, 24, 3)
+
+
+def test_what_cannot_be_trained_on_is_refused_in_one_line(store: Path, indexed: Path, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="leave --labels out"):
+        open_archive("store", store, "labels.csv")
+    with pytest.raises(DataError, match="not a folder"):
+        open_archive("store", tmp_path / "no.store")
+    with pytest.raises(ConfigError, match="leave --dataset and --root out"):
+        main_train(["--store", str(store), "--dataset", "ucm"])
+    moved = Path(shutil.copytree(indexed / "images", tmp_path / "moved"))
+    index(moved, tmp_path / "b.store", model=indexed / "model")
+    with pytest.raises(DataError, match="no label of any image is known"):
+        open_archive("store", tmp_path / "b.store")
+    annotations = marcir.open_annotations(tmp_path / "b.store", writable=True)
+    annotations.labels.set([("barn", "present", ["images/000001.png", "images/000002.png"])])
+    (moved / "images/000001.png").unlink()
+    with pytest.raises(DataError, match="1 of its 2 labelled images are no files of .*'000001.png'"):
+        open_archive("store", tmp_path / "b.store")
+
+
+def test_windows_of_scenes_and_objects_are_refused_in_one_line(tmp_path: Path) -> None:
+    cut = WindowCut(256, 256, None, None, 0.2)
+    for number, (about, problem) in enumerate(
+        (
+            (About("m" * 64, 4, "/scenes", version=3, windows=cut), "its images are windows of scenes"),
+            (About("m" * 64, 4, "s3://bucket/tiles"), "its images are on object storage"),
+        )
+    ):
+        store = LanceStore.create(tmp_path / f"{number}.store", about, {"config.json": b"{}"})
+        with pytest.raises(DataError, match=problem):
+            open_archive("store", store.uri)
+        with pytest.raises(DataError, match=problem):
+            retrain_commands(store, marcir.open_annotations(store.uri))
+
+
+def main_train(arguments: list[str]) -> None:
+    from marcir.cli.train import read_config
+
+    read_config(arguments)
+
+
+def test_the_commands_name_what_there_is(store: Path) -> None:
+    labelled, commands = retrain_commands(LanceStore(store), Annotations(store.with_name("other.sqlite")))
+    assert labelled == 40
+    assert f"--annotations {store.with_name('other.sqlite')}" in commands[0][1]
+    assert "--dataset manifest" in commands[1][1], "training finds annotations only beside the store"
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("own_cache")
+def test_the_commands_train_index_and_compare(
+    store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    _, commands = retrain_commands(LanceStore(store), marcir.open_annotations(store))
+    for _, text in commands:
+        words = shlex.split(text)[1:]
+        if words[0] == "train":  # a tiny network instead of a pretrained one
+            words = [words[0], "--store", str(store), *SMALL, "--run", words[-1]]
+        if words[0] == "evaluate":
+            words.append("--allow-incomplete")
+        assert main(words) == 0, text
+    old, new = (json.loads((tmp_path / name).read_text()) for name in ("old.json", "new.json"))
+    assert old["judged_by"] == new["judged_by"], "both were scored on the same images by the same labels"
+    assert (old["name"], new["name"]) == ("a.store", "a")
+    assert LanceStore(tmp_path / "a-trained.store").count() == 40
+    assert "nDCG@100" in capsys.readouterr().out

@@ -1,0 +1,367 @@
+"""The map: where hits are, searching from it, filters by place and time."""
+
+import re
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+import numpy as np
+import pytest
+from playwright.sync_api import Route, expect
+
+from marcir.search.lance import LanceStore
+from serve.page.browsing import Visit
+from serve.page.conftest import Visiting
+from serve.page.map_archive import ACROSS, STEP, corners, middle
+from serve.page.map_visit import open_map
+from serve.page.test_looks import NARROW, findings
+from serve.server_process import Server, until
+from serve.server_thread import serving_in_a_thread
+from serve.small_archive import picture
+
+pytestmark = pytest.mark.browser
+QUERY, OTHER = 12, 7  # windows
+ID = f"images/{QUERY:06}.png"
+VIEW = "13.35,52.47,10.5"
+
+EMPTY = (13.43, 52.47)  # a place beside all windows
+
+
+def name(place: int) -> str:
+    return f"images/{place:06}.png"
+
+
+def on_map(visit: Visit) -> str | None:
+    """The image whose tile is marked."""
+    found = visit.page.locator(".tile.on-map")
+    return found.first.get_attribute("data-id") if found.count() else None
+
+
+def test_tiles_and_footprints_mark_each_other_and_a_click_searches(
+    drawing: Visiting, places_server: Server
+) -> None:
+    visit = drawing(places_server)
+    chart = open_map(visit, VIEW, id=ID, limit=60)
+    visit.shows("/api/search", id=ID, limit=60)
+    chart.hover(*middle(OTHER))
+    until(lambda: on_map(visit) == name(OTHER), "the tile is marked")
+    expect(visit.page.locator(".map-card")).to_contain_text(f"{OTHER:06}.png")
+    corner = corners(OTHER)[1]  # a turned window: its corner is not that of its box
+    chart.hover(*EMPTY)
+    until(lambda: on_map(visit) is None, "no tile is marked")
+    before = chart.pixels(corner)
+    tile = visit.page.locator(f'.tile[data-id="{name(OTHER)}"]')
+    tile.hover()
+    until(lambda: (chart.pixels(corner) != before).any(), "the footprint is marked")
+    visit.page.mouse.move(5, 5)
+    until(lambda: (chart.pixels(corner) == before).all(), "the footprint is not marked")
+    tile.locator("a").focus()
+    until(lambda: (chart.pixels(corner) != before).any(), "the footprint is marked by the focus")
+    visit.page.mouse.click(*chart.point(*middle(OTHER)))
+    visit.shows("/api/search", id=name(OTHER), limit=60)
+    assert "map" not in visit.asked  # the map follows the new images
+
+
+def test_more_similar_images_have_other_colours_and_the_legend_says_which(
+    drawing: Visiting, places_server: Server
+) -> None:
+    visit = drawing(places_server)
+    chart = open_map(visit, VIEW, id=ID, limit=60)
+    hits = [hit for hit in places_server.get("/api/search", id=ID, limit=60)["hits"] if hit["footprint"]]
+    windows = [hit for hit in hits if hit["id"] != ACROSS]
+    ends = [windows[0], windows[-1]]
+    places = [middle(int(hit["id"][-10:-4])) for hit in ends]
+    best, worst, ground = chart.pixels(*places, EMPTY)
+    assert np.abs(best - worst).sum() > 60
+    assert best.sum() < worst.sum() < ground.sum()  # the most similar is the darkest on a light ground
+    legend = visit.page.locator(".map-legend")
+    shown = [hit["similarity"] for hit in places_server.get("/api/search", id=ID, limit=60)["hits"]]
+    expect(legend).to_contain_text(f"{min(shown):.3f}")
+    expect(legend).to_contain_text(f"{max(shown):.3f}")
+
+
+def test_a_box_that_is_drawn_or_typed_is_a_filter(drawing: Visiting, places_server: Server) -> None:
+    visit = drawing(places_server)
+    chart = open_map(visit, VIEW, id=ID)
+    west, north = 13.30 + STEP / 2, 52.55 - STEP / 2
+    visit.page.mouse.move(*chart.point(west, north))
+    visit.page.keyboard.down("Shift")
+    visit.page.mouse.down()
+    visit.page.mouse.move(*chart.point(west + STEP, north - 2 * STEP), steps=3)
+    visit.page.mouse.up()
+    visit.page.keyboard.up("Shift")
+    visit.until_asked(lambda asked: "bbox" in asked)
+    drawn = visit.asked["bbox"][0]
+    assert np.allclose(
+        [float(part) for part in drawn.split(",")], [west, north - 2 * STEP, west + STEP, north], atol=1e-3
+    )
+    assert visit.asked["map"] == [VIEW]  # the view stays
+    ids = visit.shows("/api/search", id=ID, bbox=drawn)
+    assert set(ids) == {name(place) for place in (0, 1, 5, 6, 10, 11)}
+    visit.role("button", re.compile("^box 13")).click()
+    visit.shows("/api/search", id=ID)
+    field = visit.page.get_by_label("Box", exact=True)
+    field.fill("13.3, 52.5, 99")
+    field.press("Enter")
+    expect(visit.page.get_by_text("Not a box")).to_be_visible()
+    assert "bbox" not in visit.asked
+    field.fill("170, -20, -170, -10")
+    field.press("Enter")
+    assert visit.shows("/api/search", id=ID, bbox="170,-20,-170,-10") == [ACROSS]
+    visit.page.go_back()
+    visit.shows("/api/search", id=ID)
+    expect(field).to_have_value("")
+    visit.role("button", "This view").click()
+    visit.until_asked(lambda asked: "bbox" in asked)
+    west, south, east, north = (float(part) for part in visit.asked["bbox"][0].split(","))
+    assert west < 13.30 < 13.40 < east
+    assert south < 52.47 < north
+
+
+def test_a_point_on_the_ground_is_a_query(drawing: Visiting, places_server: Server) -> None:
+    visit = drawing(places_server)
+    chart = open_map(visit, VIEW)
+    visit.page.keyboard.down("Control")
+    visit.page.mouse.click(*chart.point(*middle(OTHER)))
+    visit.page.keyboard.up("Control")
+    visit.until_asked(lambda asked: "at" in asked)
+    at = visit.asked["at"][0]
+    assert np.allclose([float(part) for part in at.split(",")], middle(OTHER), atol=1e-3)
+    visit.shows("/api/search", id=name(OTHER))
+    expect(visit.page.locator("#query h1")).to_contain_text("Images like the one at 13.3")
+    expect(visit.page.locator("#query .query-picture")).to_have_attribute("title", name(OTHER))
+    visit.tile(0).get_by_role("button", name="Less like this").click()
+    expect(visit.page.locator("#tray .tray-like li")).to_have_attribute("title", name(OTHER))
+    visit.page.keyboard.press("Escape")
+    visit.open({"at": "0,0"})
+    expect(visit.page.locator("#problem")).to_contain_text("no image of the store shows 0,0.")
+
+
+def test_the_address_keeps_the_view(drawing: Visiting, places_server: Server) -> None:
+    visit = drawing(places_server)
+    chart = open_map(visit, VIEW, id=ID)
+    x, y = chart.point(*EMPTY)
+    visit.page.mouse.move(x, y)
+    visit.page.mouse.down()
+    visit.page.mouse.move(x - 100, y, steps=4)
+    visit.page.mouse.move(x - 100, y + 1, steps=2)
+    visit.page.mouse.up()
+    visit.until_asked(lambda asked: asked["map"] != [VIEW])
+    moved = visit.asked["map"]
+    assert abs(float(moved[0].split(",")[0]) - (13.35 + 100 * 360 / 512 / 2**10.5)) < 0.01
+    visit.tile(0).locator("a").click()
+    visit.until_asked(lambda asked: "map" not in asked)
+    visit.page.go_back()
+    visit.until_asked(lambda asked: asked.get("map") == moved)
+    visit.shows("/api/search", id=ID)
+    visit.page.reload()
+    visit.shows("/api/search", id=ID)
+    chart.wait()
+    assert visit.asked["map"] == moved
+    expect(visit.page.locator(".map-where")).to_contain_text(f"centre {moved[0].split(',')[0]}")
+
+
+def test_the_map_without_a_mouse(drawing: Visiting, places_server: Server) -> None:
+    visit = drawing(places_server)
+    open_map(visit, VIEW, id=ID)
+    visit.page.keyboard.press("g")
+    expect(visit.page.locator(".map-canvas canvas")).to_be_focused()
+    visit.page.keyboard.press("ArrowRight")
+    visit.until_asked(lambda asked: float(asked["map"][0].split(",")[0]) > 13.36)
+    visit.page.keyboard.press("+")
+    visit.until_asked(lambda asked: asked["map"][0].endswith(",11.50"))
+    visit.open({"map": f"{middle(OTHER)[0]},{middle(OTHER)[1]},13"})
+    visit.role("button", "Search here").press("Enter")
+    expect(visit.page.locator(".map-where")).to_contain_text("Enter takes the centre")
+    visit.page.keyboard.press("Escape")
+    expect(visit.role("button", "Search here")).to_have_attribute("aria-pressed", "false")
+    visit.role("button", "Search here").press("Enter")
+    expect(visit.page.locator(".map-canvas canvas")).to_be_focused()
+    visit.page.keyboard.press("Enter")
+    visit.until_asked(lambda asked: "at" in asked)
+    visit.shows("/api/search", id=name(OTHER))
+    visit.role("separator", "Width of the map").press("ArrowLeft")
+    expect(visit.role("separator", "Width of the map")).to_have_attribute("aria-valuenow", "35")
+    visit.page.keyboard.press("g")
+    expect(visit.page.locator("#map-panel")).to_be_hidden()
+    visit.page.reload()
+    expect(visit.page.locator(".tile").first).to_be_visible()
+    expect(visit.page.locator("#map-panel")).to_be_hidden()  # the choice is kept
+
+
+def test_dates_narrow_by_fields_and_by_a_slider(visiting: Visiting, places_server: Server) -> None:
+    visit = visiting(places_server).open({"id": ID})
+    visit.page.get_by_label("From", exact=True).fill("2021-01-01")
+    visit.shows("/api/search", id=ID, **{"from": "2021-01-01"})
+    visit.page.get_by_label("To", exact=True).fill("2021-06-30")
+    visit.shows("/api/search", id=ID, **{"from": "2021-01-01", "to": "2021-06-30"})
+    slider = visit.role("slider", "Earliest date")
+    expect(slider).to_have_attribute("aria-valuetext", "2021-01-01")
+    slider.press("Home")
+    visit.shows("/api/search", id=ID, to="2021-06-30")
+    visit.role("button", "until 2021-06-30").click()
+    visit.shows("/api/search", id=ID)
+
+
+def test_what_crosses_the_date_line_is_drawn_in_one_piece(drawing: Visiting, places_server: Server) -> None:
+    visit = drawing(places_server)
+    chart = open_map(visit, "180,-17,5.5", id=ID, bbox="170,-20,-170,-10")
+    visit.shows("/api/search", id=ID, bbox="170,-20,-170,-10")
+    # Along a line of water, from one side of the date line to the other: one colour.
+    inside = chart.pixels(*((180 + step / 10, -17.9) for step in range(-10, 16) if step))
+    assert (np.abs(inside - inside[0]) <= 3).all()
+    beside = chart.pixels((177.5, -15.5), (182.5, -15.5))
+    assert (beside[0] == beside[1]).all()
+    assert (beside[0] != inside[0]).any()
+    for longitude in (179, 181):
+        visit.page.mouse.move(5, 5)
+        chart.hover(longitude, -17.9)
+        until(lambda: on_map(visit) == ACROSS, "the tile is marked")
+    visit.role("button", "All hits").click()
+    expect(visit.page.locator(".map-where")).to_have_text(re.compile(r"centre -?180\.0"))
+
+
+def test_without_webgl_one_line_says_so_and_the_rest_works(visiting: Visiting, places_server: Server) -> None:
+    visit = visiting(places_server).open({"id": ID, "bbox": "13.3,52.5,13.4,52.55"})
+    visit.shows("/api/search", id=ID, bbox="13.3,52.5,13.4,52.55")
+    expect(visit.page.get_by_text("There is no map, because this browser has no WebGL.")).to_be_visible()
+    expect(visit.page.locator("#map-switch")).to_be_hidden()
+    visit.page.keyboard.press("g")
+    assert not [url for url in visit.requests if "/vendor/" in url]
+
+
+def test_an_archive_without_places_looks_as_it_always_did(
+    drawing: Visiting,
+    served_store: Path,
+    served_images: Path,
+    served_model: Path,
+    served_cache: Path,
+    tmp_path: Path,
+) -> None:
+    store = Path(shutil.copytree(served_store, tmp_path / "placeless.store"))
+    archive = LanceStore(store)
+    archive.add([replace(row, bbox=None) for row in archive.get(archive.ids())])
+    with serving_in_a_thread(store, served_images, served_model, served_cache) as server:
+        visit = drawing(server).open()
+        visit.shows("/api/images")
+        for place in ("#map-panel", "#map-switch", ".map-missing", "#filter-box", ".dates"):
+            expect(visit.page.locator(f"{place}:visible")).to_have_count(0)
+        assert not [url for url in visit.requests if "/vendor/" in url or "map-view" in url]
+
+
+@pytest.mark.parametrize("width", ["wide", "narrow"])
+def test_axe_finds_nothing_on_the_map(drawing: Visiting, places_server: Server, axe: str, width: str) -> None:
+    visit = drawing(
+        places_server, **(NARROW if width == "narrow" else {"viewport": {"width": 1440, "height": 900}})
+    )
+    visit.page.add_init_script(axe)
+    visit.open({"id": ID, "limit": 8, "bbox": "13.3,52.4,13.4,52.55", "from": "2020-01-02"})
+    if width == "narrow":
+        expect(visit.page.locator("#map-panel")).to_be_hidden()
+        visit.role("button", "Map", exact=True).tap()
+    expect(visit.page.locator(".map-canvas canvas")).to_be_visible()
+    visit.page.evaluate("scrollTo(0, 0)")
+    assert findings(visit) == []
+    assert visit.overflow() <= 0
+    if width == "narrow":
+        visit.role("button", "Box", exact=True).tap()
+        expect(visit.role("button", "Box", exact=True)).to_have_attribute("aria-pressed", "true")
+        return
+    visit.tile(0).get_by_role("button", name="Details").click()
+    expect(visit.page.locator("#detail .detail-scale")).to_be_visible()
+    assert findings(visit) == []
+
+
+def test_details_show_the_window_with_its_surroundings_in_any_bands(
+    visiting: Visiting, places_server: Server
+) -> None:
+    """The service that has scenes is pretended: the page must only ask it rightly."""
+    visit = visiting(places_server, permissions=["clipboard-read", "clipboard-write"])
+    scene = {
+        "id": "fields/2012.tif",
+        "href": "/api/scene?id=fields",
+        "bands": [
+            {"number": number, "name": text} for number, text in enumerate(["red", "green", "", "nir"], 1)
+        ],
+        "shown": [1, 2, 3],
+        "crs": "EPSG:32633",
+        "resolution": [2.0, 2.0],
+        "window": [100, 50, 200, 200],
+    }
+    asked: list[dict[str, list[str]]] = []
+
+    def describe(route: Route) -> None:
+        route.fulfill(json={**places_server.get("/api/image", id=ID), "original": None, "scene": scene})
+
+    def draw(route: Route) -> None:
+        asked.append(parse_qs(urlsplit(route.request.url).query))
+        # At the upper left edge of the scene: 100 and 50 pixels are left of the surroundings there.
+        around = int(asked[-1]["around"][0])
+        size = (200 + (50 + 200) * bool(around), 200 + (100 + 200) * bool(around), 3)
+        route.fulfill(body=picture(np.full(size, 120, dtype=np.uint8)), content_type="image/png")
+
+    visit.page.route(re.compile("/api/image"), describe)
+    visit.page.route(re.compile("/api/window"), draw)
+    visit.open({"id": name(OTHER), "limit": 60})
+    visit.page.locator(f'.tile[data-id="{ID}"]').get_by_role("button", name="Details").click()
+    detail = visit.page.locator("#detail")
+    expect(
+        detail.get_by_role("img", name="Window of fields/2012.tif, with 1 window on each side")
+    ).to_be_visible()
+    shown, frame = (
+        detail.locator(each).bounding_box() for each in (".detail-picture > img", ".detail-frame")
+    )
+    assert shown is not None
+    assert frame is not None
+    scale = min(shown["width"] / 500, shown["height"] / 450)
+    assert frame["width"] == pytest.approx(200 * scale, abs=1)
+    assert frame["x"] - shown["x"] == pytest.approx((shown["width"] - 500 * scale) / 2 + 100 * scale, abs=1)
+    assert frame["y"] - shown["y"] == pytest.approx((shown["height"] - 450 * scale) / 2 + 50 * scale, abs=1)
+    bar = detail.locator(".detail-scale")
+    length = int(re.sub(r"\D", "", bar.text_content() or ""))  # metres, of 2 m per pixel
+    box = bar.bounding_box()
+    assert box is not None
+    assert box["width"] == pytest.approx(length / 2 * scale, abs=1)
+    detail.get_by_label("Band shown as red").select_option("4 nir")
+    detail.get_by_label("Surroundings").select_option("the window alone")
+    expect(detail.locator(".detail-frame")).to_be_hidden()
+    assert [(each["around"], each["bands"]) for each in asked] == [
+        (["1"], ["1,2,3"]),
+        (["1"], ["4,2,3"]),
+        (["0"], ["4,2,3"]),
+    ]
+    link = detail.get_by_role("link", name="Download the scene")
+    assert link.get_attribute("href") == f"{places_server.url}/api/scene?id=fields"
+    detail.get_by_role("button", name="Copy the centre").click()
+    until(lambda: visit.page.evaluate("navigator.clipboard.readText()"), "something is copied")
+    copied = visit.page.evaluate("navigator.clipboard.readText()")
+    assert np.allclose([float(part) for part in copied.split(",")], middle(QUERY), atol=1e-6)
+
+
+def test_tiles_of_another_service_are_the_only_requests_to_it(
+    drawing: Visiting, places_server: Server, served_cache: Path
+) -> None:
+    tiles = "https://tiles.example/{z}/{x}/{y}.png"
+    grey = np.full((256, 256, 3), 90, dtype=np.uint8)
+    asked: list[str] = []
+
+    def answer(route: Route) -> None:
+        asked.append(route.request.url)
+        route.fulfill(
+            body=picture(grey), headers={"Content-Type": "image/png", "Access-Control-Allow-Origin": "*"}
+        )
+
+    with serving_in_a_thread(
+        places_server.store, places_server.images, places_server.model, served_cache, basemap=tiles
+    ) as server:
+        visit = drawing(server)
+        visit.page.route("https://tiles.example/**", answer)
+        chart = open_map(visit, "13.35,52.47,10", id=ID)
+        assert (chart.pixels((13.25, 52.47)) == 90).all()
+        assert asked
+        assert all(re.fullmatch(r"https://tiles\.example/\d+/\d+/\d+\.png", url) for url in asked)
+        expect(visit.page.locator(".map-foot")).to_contain_text("Tiles: tiles.example")
+        assert set(visit.outside) == set(asked)
+        visit.requests.clear()
+        visit.page.close()
