@@ -316,8 +316,21 @@ def test_many_labels_that_are_unknown_of_an_image_are_counted(
     visiting: Visiting, editing_server: Server
 ) -> None:
     for name in ("Kran", "Mole", "Silo"):
-        give(editing_server, name, "present", SCENES[0])
+        give(editing_server, name, "present", FIRST)
     visit = visiting(editing_server).open()
-    expect(visit.tile(0)).to_contain_text("Kran")
-    expect(visit.tile(1)).to_contain_text("3 unknown")
-    expect(visit.tile(1)).not_to_contain_text("Kran")
+    labelled, other = (visit.page.locator(f'.tile[data-id="{image}"]') for image in (FIRST, SECOND))
+    expect(labelled).to_contain_text("Kran")
+    expect(other).to_contain_text("3 unknown")
+    expect(other).not_to_contain_text("Kran")
+
+
+def test_a_key_that_is_pressed_before_the_next_image_is_known_labels_that_image(labelling: Visit) -> None:
+    hits = [hit["id"] for hit in labelling.server.get("/api/search", **ASKED, limit=60)["hits"]]
+    labelling.page.route(
+        "**/api/image?*", lambda route: (labelling.page.wait_for_timeout(150), route.continue_())
+    )
+    name = key_labels(labelling)[0]
+    for image in hits[1:4]:
+        labelling.page.keyboard.press("ArrowRight")
+        labelling.page.keyboard.press("1")
+        until_stated(labelling, image, {name: "present"})

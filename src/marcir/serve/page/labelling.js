@@ -17,6 +17,8 @@ export function makeLabelling({ edits, onRetrain, onClose }) {
   const content = el("div", { class: "labelling-content" });
   dialog.append(content);
   const known = new Map(); // images, by id
+  const asked = new Map(); // requests for them, by id
+  let undone = Promise.resolve(); // when what was undone last is shown
   let keys = null;
   let changes = 0; // so far
   let ids = [];
@@ -27,19 +29,32 @@ export function makeLabelling({ edits, onRetrain, onClose }) {
   const here = () => ids[at];
   const image = () => known.get(here()) ?? null;
 
+  /** An image as the service knows it, with the changes made here since. */
   async function load(id) {
-    const found = await api.image(id);
-    known.set(id, found);
-    return found;
+    if (known.has(id)) return known.get(id);
+    if (!asked.has(id)) asked.set(id, api.image(id));
+    const request = asked.get(id);
+    try {
+      const found = await request;
+      if (asked.get(id) === request) known.set(id, found); // else everything was forgotten meanwhile
+    } finally {
+      if (asked.get(id) === request) asked.delete(id);
+    }
+    return load(id);
+  }
+
+  function forget() {
+    known.clear();
+    asked.clear();
   }
 
   async function show() {
     draw();
     const id = here();
     try {
-      if (!known.has(id)) await load(id);
+      await load(id);
       if (dialog.open && here() === id) draw();
-      if (ids[at + 1] !== undefined && !known.has(ids[at + 1])) await load(ids[at + 1]);
+      if (ids[at + 1] !== undefined) await load(ids[at + 1]);
     } catch (error) {
       notice(error.message, { problem: true, action: "Try again", act: show });
     }
@@ -64,11 +79,24 @@ export function makeLabelling({ edits, onRetrain, onClose }) {
     announce(`Image ${at + 1}: ${shortName(here())}`);
   }
 
-  /** Changes the labels of the image that is shown: at once on the page, then in the archive. */
-  async function change(labels, state) {
+  /**
+   * Changes labels of the image that is shown: at once on the page, then in the archive. A key may be pressed
+   * before the image is known, or while something is undone.
+   * @param {(found: object) => string[]} labelsOf of an image as the service describes it
+   * @param {string} state
+   */
+  async function change(labelsOf, state) {
     const id = here();
-    const found = image();
-    if (found === null || !labels.length) return;
+    let found;
+    try {
+      await undone;
+      found = await load(id);
+    } catch (error) {
+      notice(error.message, { problem: true, action: "Try again", act: show });
+      return;
+    }
+    const labels = labelsOf(found);
+    if (!labels.length) return;
     const mine = (changes += 1);
     for (const label of labels) {
       found.labels = found.labels.filter((each) => each !== label);
@@ -78,7 +106,7 @@ export function makeLabelling({ edits, onRetrain, onClose }) {
       if (state === "cleared") delete found.page_labels[label];
       else found.page_labels[label] = state;
     }
-    draw();
+    if (dialog.open && here() === id) draw();
     announce(`${labels.join(", ")}: ${state}`);
     await edits.set(labels.map((label) => ({ label, state, ids: [id] })));
     if (changes === mine) await reload(id); // else the last change does so
@@ -97,10 +125,12 @@ export function makeLabelling({ edits, onRetrain, onClose }) {
     }
   }
 
-  async function undo() {
-    await edits.undo();
-    known.clear();
-    await show();
+  function undo() {
+    undone = undone.then(async () => {
+      await edits.undo();
+      forget();
+      await show();
+    });
   }
 
   dialog.addEventListener("keydown", (event) => {
@@ -114,18 +144,15 @@ export function makeLabelling({ edits, onRetrain, onClose }) {
       step(1);
     } else if (event.key === "ArrowLeft") step(-1);
     else if (event.key === "Backspace" || digit === "0")
-      change(
-        keys.all().filter((label) => image()?.page_labels[label] !== undefined),
-        "cleared",
-      );
+      change((found) => keys.all().filter((label) => found.page_labels[label] !== undefined), "cleared");
     else if (digit !== undefined) {
       const label = keys.all()[Number(digit) - 1];
-      if (label !== undefined) change([label], event.shiftKey ? "absent" : "present");
+      if (label !== undefined) change(() => [label], event.shiftKey ? "absent" : "present");
     } else return;
     event.preventDefault();
   });
   dialog.addEventListener("close", () => {
-    known.clear();
+    forget();
     content.replaceChildren();
     document.body.append(byId("notices"));
     onClose();
@@ -156,7 +183,7 @@ export function makeLabelling({ edits, onRetrain, onClose }) {
         label,
         state,
         origin: found ? originOf(found, label, state) : { page: false, words: "" },
-        onSet: (state) => change([label], state),
+        onSet: (state) => change(() => [label], state),
         onRemove() {
           keys.remove(label);
           draw();
