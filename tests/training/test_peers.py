@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from marcir.errors import TrainingError
+from marcir.training import peer_connections
 from marcir.training import peers as module
 from marcir.training.peers import Peers
 
@@ -239,7 +240,7 @@ def test_the_first_process_is_reached_over_loopback_if_all_are_on_one_machine(
 ) -> None:
     monkeypatch.setenv("MASTER_ADDR", master)
     monkeypatch.setenv("LOCAL_WORLD_SIZE", local)
-    assert module._address_of_first(2) == expected
+    assert peer_connections.address_of_first(2) == expected
 
 
 @pytest.mark.parametrize(
@@ -250,6 +251,6 @@ def test_the_first_process_is_reached_over_loopback_if_all_are_on_one_machine(
 def test_the_first_process_listens_on_its_address_only_if_the_others_see_the_same(
     address: str, only_there: bool
 ) -> None:
-    with module._server(address) as server:
+    with peer_connections.open_server(address) as server:
         listens = ip_address(server.getsockname()[0])
     assert listens == ip_address(address) if only_there else listens.is_unspecified

@@ -1,4 +1,4 @@
-"""What people say about the images of a store: collections, labels, and suggestions learned from them."""
+"""Collections and labels that people give to the images of a store, and suggestions learned from them."""
 
 from marcir.annotations.annotations import Annotations, open_annotations
 from marcir.annotations.collection_table import Collection, Member

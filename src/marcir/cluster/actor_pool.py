@@ -1,4 +1,4 @@
-"""A pool of Ray actors that share the blocks of a job, and outlives the loss of any of them.
+"""A pool of Ray actors that share the blocks of a job, and goes on when any of them is lost.
 
 Ray Data offers the same over a connection from inside the cluster only: its streaming does not pass through
 `ray://` addresses.
@@ -77,7 +77,7 @@ class ActorPool(Generic[Block]):
                 self._ray.kill(actor)
 
     def _next(self) -> list[Any]:
-        """The next reference that is ready; says so once where the cluster has no room for any actor."""
+        """The next reference that is ready; reports it once where the cluster has no room for any actor."""
         refs = [*self._working, *self._starting]
         if not self._load and not self._warned:
             ready, _ = self._ray.wait(refs, num_returns=1, timeout=_PATIENCE)

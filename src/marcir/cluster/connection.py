@@ -26,7 +26,7 @@ _ENVIRONMENT: Final = {
     "RAY_CLIENT_MAX_CONNECTION_TIMEOUT_S": "3",
 }
 _SECONDS: Final = 4.0  # for a connection, and for an answer
-# Ray's server starts a process per client; now and then that process dies when it starts (gRPC after a fork).
+# Ray's server starts a process per client; now and then that process ends when it starts (gRPC after a fork).
 _TRIES: Final = 3
 _CLIENT = re.compile(r"ray://([^\s:/]+|\[[0-9a-fA-F:]+\]):(\d{1,5})")
 
@@ -148,7 +148,7 @@ def _running(address: str) -> str:
 
 
 def _check_answers(address: str, found: str) -> None:
-    """Fail soon where no Ray answers: Ray itself would try for minutes, or for ever."""
+    """Fail soon where no Ray answers: Ray itself would try for minutes, or without end."""
     with needs("cluster"):
         import grpc
     at = "" if address == found else f" ({found})"

@@ -105,7 +105,7 @@ class SourceImage(Protocol):
         """The same image, for a process that works in another folder."""
 
     def reading_threads(self, threads: int | None) -> int | None:
-        """Threads that read images like this one; `threads` if nothing speaks for more."""
+        """Threads that read images like this one; `threads` unless more are faster."""
 
 
 class ImageSource(ABC):

@@ -162,13 +162,13 @@ def _unlisted(path: Path, lines: list[Line], option: Unlisted | None) -> Unliste
         return option or "absent"
     found = _UNLISTED.fullmatch(text)
     choices: dict[str, Unlisted] = {choice: choice for choice in get_args(Unlisted)}
-    said = choices.get(found[1].lower()) if found else None
-    if said is None:
+    stated = choices.get(found[1].lower()) if found else None
+    if stated is None:
         raise DataError(
             f"{path} line {number}: found '{text}'. Write '# unlisted: absent' or '# unlisted: unknown', or "
             "remove the line."
         )
-    if option not in (None, said):
+    if option not in (None, stated):
         raise DataError(
             f"{path} line {number}: found '{text}', but --unlisted is {option}. Leave the option out, or "
             "correct the line."
@@ -182,7 +182,7 @@ def _unlisted(path: Path, lines: list[Line], option: Unlisted | None) -> Unliste
             f"{path} line {following}: '{cells[0].strip()}': `unlisted` is given twice, first in line "
             f"{number}. Keep one."
         )
-    return said
+    return stated
 
 
 def read_lines(path: Path, delimiter: str = ",") -> list[Line]:

@@ -58,7 +58,7 @@ class ClassRaster:
         where = str(self.path.absolute())
         with environment(), open_dataset(where) as dataset:
             with broken_as(where):
-                # The alpha band tells where the map has data.
+                # The alpha band marks where the map has data.
                 warped = WarpedVRT(dataset, resampling=Resampling.nearest, add_alpha=True, **grid)
             with warped:
                 yield lambda pixels: self._shares(warped, pixels)

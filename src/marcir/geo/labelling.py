@@ -232,7 +232,7 @@ class _Cut:
         )
 
     def recorded_scenes(self) -> tuple[Scene, ...]:
-        """The scenes of the windows, with all that tells whether they have changed."""
+        """The scenes of the windows, with all that shows whether they have changed."""
         scenes = {window.scene.id: window.scene for window in self.windows}
         return tuple(_recorded(scene) for scene in scenes.values())
 

@@ -17,7 +17,7 @@ with needs("geo"):
     from pyproj.exceptions import ProjError
 
 _CHUNK = 1 << 20
-# A projected CRS whose units are this close to metres on the ground is taken at its word: 5 m in UTM is 5 m.
+# A projected CRS whose units are this close to metres on the ground is used as it is: 5 m in UTM is 5 m.
 _TRUE_TO_SCALE = 0.01
 
 
@@ -30,7 +30,7 @@ class Band:
         index: Number of the band in that file, from 1.
         name: Name of its STAC asset, or its description in the file; may be empty.
         is_alpha: Whether the file marks it as a mask. GDAL marks the fourth of four bands of bytes like this
-            unless told otherwise, so it may be infrared.
+            unless the file says otherwise, so it may be infrared.
     """
 
     href: str
@@ -45,7 +45,7 @@ class Fingerprint:
 
     Attributes:
         size: Bytes of its files.
-        modified: When the last of them was modified, in nanoseconds; 0 if a server does not tell.
+        modified: When the last of them was modified, in nanoseconds; 0 if a server does not send it.
         content: Hash of their bytes (`content_hash`), or of the ETags that a server gives; empty if unknown.
     """
 
@@ -69,7 +69,7 @@ class Scene:
         dtype: numpy's name of the type of the pixels.
         resolution: Metres on the ground per pixel, along rows and along columns, at the centre.
         nodata: Value of missing pixels, where the file declares one.
-        has_mask: Whether a mask or an alpha band in the file tells which pixels are missing. An alpha band
+        has_mask: Whether a mask or an alpha band in the file marks missing pixels. An alpha band
             that is among `bands` does not.
         file_bands: The bands that its files have.
         block: Height and width of the file's blocks, in pixels.

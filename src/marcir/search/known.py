@@ -1,4 +1,4 @@
-"""What tables say of images: labels and metadata."""
+"""Labels and metadata of images that come from tables."""
 
 import datetime
 import hashlib
@@ -96,15 +96,15 @@ class Known:
 
 
 def as_before(row: Row, before: Row | None) -> Row:
-    """An image whose bytes have changed, with what tables said of it."""
+    """An image whose bytes have changed, with what it has from tables."""
     if before is None:
         return row
     row = replace(row, labels=before.labels, unknown=before.unknown)
     if row.footprint is None:
         return replace(row, metadata=before.metadata, bbox=before.bbox, date=before.date)
-    said = {name: value for name, value in before.metadata.items() if name not in WINDOW_METADATA}
+    from_tables = {name: value for name, value in before.metadata.items() if name not in WINDOW_METADATA}
     by_table = before.date if before.date != _own_date(_own(before)) else None
-    return replace(row, metadata={**said, **row.metadata}, date=by_table or row.date)
+    return replace(row, metadata={**from_tables, **row.metadata}, date=by_table or row.date)
 
 
 def _own(row: Row) -> dict[str, Any]:

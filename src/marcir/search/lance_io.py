@@ -98,7 +98,7 @@ def _lock_out_others(folder: Path, shard: Shard, held: ExitStack) -> None:
 
 @contextmanager
 def sole_optimizer(uri: str) -> Iterator[bool]:
-    """Whether no other process optimizes the store; on object storage nobody knows."""
+    """Whether no other process optimizes the store; on object storage this is unknown."""
     with ExitStack() as held:
         sole = True
         if "://" not in uri:

@@ -1,25 +1,22 @@
 """The processes of a run: what the first one decides reaches the others, and one that fails ends all.
 
-Each process has a connection to the first one, beside those of torch. Threads listen there: they hear of a
-process that fails or ends while this one computes or waits for it in a collective. Nothing is sent while
-all is well, so training steps cost nothing more.
+Each process has a connection to the first one, beside those of torch. Threads listen there: they receive
+the message of a process that fails or ends while this one computes or waits for it in a collective. Nothing
+is sent while all processes run, so training steps cost nothing more.
 """
 
-import hmac
 import json
 import os
 import secrets
-import selectors
 import socket
 import subprocess
 import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
-from ipaddress import ip_address
 from typing import IO, TYPE_CHECKING, Any
 
 import torch
@@ -27,14 +24,13 @@ import torch.distributed as dist
 
 from marcir.errors import MarcirError, TrainingError
 from marcir.processes import describe_exit
+from marcir.training.peer_connections import address_of_first, first_lines, open_server, read_hello
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
 # Seconds for all processes to connect, once torch has connected them.
 _CONNECT_SECONDS = 60.0
-# The first message of a process has its token, number and host: about 60 bytes, and never more than this.
-_HELLO_BYTES = 1000
 # Connections without a hello that may be open, beside those of the run: more could use up all files.
 _STRANGERS = 64
 # Seconds that a process waits for the message about another one, or for the first one to print its own.
@@ -173,12 +169,12 @@ class Peers:
         """Accept a connection of every other process; anyone may connect, but only they know the token."""
         token, connections = secrets.token_hex(16), dict[int, _Connection]()
         with (
-            _server(_address_of_first(self.size)) as server,
-            closing(_first_lines(server, self.size + _STRANGERS)) as lines,
+            open_server(address_of_first(self.size)) as server,
+            closing(first_lines(server, self.size + _STRANGERS, _CONNECT_SECONDS)) as lines,
         ):
             self._broadcast(json.dumps([server.getsockname()[1], token]).encode())
             for connected, line in lines:
-                rank, host = _read_hello(line, token)
+                rank, host = read_hello(line, token)
                 if rank not in range(1, self.size) or rank in connections:
                     connected.close()
                     continue
@@ -196,7 +192,7 @@ class Peers:
     def _connect(self) -> dict[int, _Connection]:
         """Connect to the first process."""
         port, token = json.loads(self._broadcast(b""))
-        address = _address_of_first(self.size), port
+        address = address_of_first(self.size), port
         try:
             connected = socket.create_connection(address, _CONNECT_SECONDS)
             hello = json.dumps([token, self.rank, socket.gethostname()])
@@ -214,15 +210,15 @@ class Peers:
             connection.send(**message)
 
     def _listen(self, rank: int) -> None:
-        """Hear what a process says until its connection ends; runs in a thread."""
-        with suppress(OSError, ValueError):
+        """Receive the messages of a process until its connection ends; runs in a thread."""
+        with suppress(OSError, ValueError, KeyError, TypeError):  # what is no message ends the connection
             for line in self._others[rank].lines:
-                self._hear(rank, json.loads(line))
+                self._receive(rank, json.loads(line))
         if rank not in self._gone:
-            self._hear_lost(rank)
+            self._lost(rank)
         self._closed.set()
 
-    def _hear(self, rank: int, message: dict[str, Any]) -> None:
+    def _receive(self, rank: int, message: dict[str, Any]) -> None:
         if "ready" in message:
             with self._changed:
                 self._ready[rank] += 1
@@ -240,7 +236,7 @@ class Peers:
             self._exit("", message["stop"])
             self._closed.set()
 
-    def _hear_lost(self, rank: int) -> None:
+    def _lost(self, rank: int) -> None:
         """A process has ended without a message."""
         how = "it was killed, or its machine or the network was lost"
         with suppress(IndexError, subprocess.TimeoutExpired):
@@ -294,88 +290,3 @@ def _outcome(error: BaseException) -> tuple[int, str]:
     if isinstance(error, KeyboardInterrupt):
         return 130, "stopped."
     return 1, f"{type(error).__name__}: {error}"
-
-
-def _first_lines(server: socket.socket, limit: int) -> Generator[tuple[socket.socket, bytes], None, None]:
-    """Accept connections for some time, and yield each with its first line, or with what it sent instead.
-
-    All are read at the same time. Those that have sent no line are closed at the end, or before if there are
-    more than `limit`, the oldest first.
-    """
-    deadline = time.monotonic() + _CONNECT_SECONDS
-    received: dict[socket.socket, bytes] = {}
-    server.setblocking(False)
-    with selectors.DefaultSelector() as selector:
-        selector.register(server, selectors.EVENT_READ, server)
-        try:
-            while (left := deadline - time.monotonic()) > 0:
-                for connected in [key.data for key, _ in selector.select(left)]:
-                    if connected is server:
-                        with suppress(OSError):  # it has ended before it was accepted
-                            connected = server.accept()[0]
-                            received[connected] = b""
-                            connected.setblocking(False)
-                            selector.register(connected, selectors.EVENT_READ, connected)
-                        continue
-                    received[connected], complete = _read_more(connected, received[connected])
-                    if complete:
-                        selector.unregister(connected)
-                        yield connected, received.pop(connected)
-                if len(received) > limit:
-                    oldest = next(iter(received))
-                    selector.unregister(oldest)
-                    del received[oldest]
-                    oldest.close()
-        finally:
-            for connected in received:
-                connected.close()
-
-
-def _read_more(connected: socket.socket, before: bytes) -> tuple[bytes, bool]:
-    """Read what has arrived of a line; return all of it, and whether nothing is to follow.
-
-    Nothing is read after the end of the line: the next message is for the listener.
-    """
-    try:
-        arrived = connected.recv(_HELLO_BYTES - len(before), socket.MSG_PEEK)
-        part = connected.recv(arrived.find(b"\n") + 1 or len(arrived))
-    except BlockingIOError:
-        return before, False
-    except OSError:
-        return before, True
-    line = before + part
-    return line, not part or line.endswith(b"\n") or len(line) == _HELLO_BYTES
-
-
-def _read_hello(line: bytes, token: str) -> tuple[int, str]:
-    """Read number and host of a process from its first line; the number is -1 if it is not of this run."""
-    with suppress(ValueError, RecursionError):
-        match json.loads(line):
-            case [str(said), int(rank), str(host)] if not isinstance(rank, bool):
-                if hmac.compare_digest(said.encode(), token.encode()):
-                    return rank, host
-    return -1, ""
-
-
-def _address_of_first(size: int) -> str:
-    """Address at which all processes reach the first one; torch has it in the environment.
-
-    On one machine it is loopback, which other machines cannot reach.
-    """
-    address = os.environ["MASTER_ADDR"]
-    one_machine = address == "localhost" or os.environ.get("LOCAL_WORLD_SIZE") == str(size)
-    return "127.0.0.1" if one_machine else address
-
-
-def _server(address: str) -> socket.socket:
-    """Listen on a free port of an address of this machine, or of all its addresses.
-
-    All are needed for a name, which may be another address here than on the other machines (Debian maps a
-    machine's own name to 127.0.1.1), and for an address that a network forwards to this machine.
-    """
-    with suppress(ValueError, OSError):
-        family = socket.AF_INET6 if ip_address(address).version == 6 else socket.AF_INET
-        return socket.create_server((address, 0), family=family, backlog=1024)
-    if socket.has_dualstack_ipv6():
-        return socket.create_server(("", 0), family=socket.AF_INET6, dualstack_ipv6=True, backlog=1024)
-    return socket.create_server(("", 0), backlog=1024)

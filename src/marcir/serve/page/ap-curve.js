@@ -1,4 +1,4 @@
-// How well a label can be told from the vectors, as labels grow: a small line with its numbers in words.
+// How well the vectors predict a label, as labels grow: a small line with its numbers in words.
 
 import { el, svg } from "./dom.js";
 import { count } from "./format.js";
