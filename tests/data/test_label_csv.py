@@ -60,6 +60,10 @@ def test_lines_are_counted_as_an_editor_counts_them(tmp_path: Path) -> None:
             "path,labels\na.png,road,tree\n",
             "line 2: expected 2 columns as in the header, found 3. Separate labels by semicolons: road;tree",
         ),
+        (
+            "path,labels\na.png,1,0,0,?\n",
+            "line 2: expected 2 columns .*, found 5. A table of 0, 1 and . has a column per label: name the",
+        ),
         ("path,labels\na.png;road\n", "line 2: expected 2 .*, found 1, separated by semicolons\\?"),
         ("path|labels\na.png|road\n", "line 1: found one column, separated by bars\\?"),
         ("a.png,1,0\nb.png,1,0\n", "line 1: 'a.png' is an image, not a header. Add a first line: path"),

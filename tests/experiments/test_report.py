@@ -553,6 +553,19 @@ def test_an_archive_that_is_there_is_shown(scenes: Path, tmp_path: Path) -> None
 
 
 @pytest.mark.usefixtures("own_cache", "unrendered")
+def test_an_archive_is_found_below_an_environment_variable(
+    scenes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    results = made_on(scenes, tmp_path / "results")
+    monkeypatch.setenv("ARCHIVES", str(scenes.parent))
+    for record in results.records():
+        data = {**record.config["data"], "root": f"$ARCHIVES/{scenes.name}"}
+        results.save(replace(record, config={**record.config, "data": data}))
+    names = {path.name.removeprefix("manifest-") for path in report(results.path).figures}
+    assert {"found-median.png", "influence.png", "samples.png"} <= names
+
+
+@pytest.mark.usefixtures("own_cache", "unrendered")
 def test_a_split_that_the_plan_brought_is_found(scenes: Path, tmp_path: Path) -> None:
     results = made_on(scenes, tmp_path / "results")
     brought = results.split_file("manifest").rename(tmp_path / "brought.json")

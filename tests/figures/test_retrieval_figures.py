@@ -29,6 +29,7 @@ from marcir.figures.retrieval_curves import (
     draw_similarity_by_overlap,
 )
 from marcir.figures.retrieval_sheet import (
+    LEFT_OPEN,
     MATCH,
     MISS,
     PARTIAL,
@@ -145,7 +146,7 @@ def test_an_overlap_outside_0_to_1_is_refused(overlap: float) -> None:
 
 
 def test_frames_differ_without_their_colour() -> None:
-    for one, other in combinations((MATCH, PARTIAL, MISS), 2):
+    for one, other in combinations((MATCH, PARTIAL, MISS, LEFT_OPEN), 2):
         assert one.line != other.line
         assert one.mark != other.mark
 
@@ -224,6 +225,15 @@ def test_a_sheet_without_any_labels_has_no_legend(tmp_path: Path, seen: Seen) ->
     hits = (SheetHit(GREY, "a.png", 0.1, (), None),)
     draw_retrieval_sheet([SheetRow(GREY, "alone.png", (), hits)], tmp_path / "sheet.png")
     assert seen.words() == ["QUERY", "alone.png", "1", "a.png", "cos 0.10"]
+
+
+def test_hits_that_unknown_labels_leave_open_have_a_frame_of_their_own(tmp_path: Path, seen: Seen) -> None:
+    hits = (SheetHit(GREY, "a.png", 0.1, (), None, left_open=True),)
+    draw_retrieval_sheet([SheetRow(GREY, "q.png", ("sea", "road?"), hits)], tmp_path / "sheet.png")
+    words = seen.words()
+    assert sum("may share a label" in word for word in words) == 2  # the legend's and the hit's
+    assert "sea, road?" in words
+    assert "no label" not in words
 
 
 def test_a_sheet_of_nothing_is_refused(tmp_path: Path) -> None:

@@ -260,6 +260,7 @@ def test_a_test_split_with_few_known_labels_is_refused_unless_allowed(
     assert "unknown labels leave out " in refused
     assert "% of the pairs of query and image, and scores of the others say little." in refused
     assert "or give --allow-incomplete" in refused
+    assert "are unknown, as in training; --unlisted absent takes them for absent." in refused
     assert main(mostly_unknown.evaluate(archive, "--allow-incomplete")) == 0
     printed = capsys.readouterr().out
     assert "The test images of the run's split.\nLabels that the table does not list are unknown" in printed

@@ -266,6 +266,8 @@ def _column_count_error(where: str, header: list[str], cells: list[str], delimit
     if len(cells) == 1 and (other := _other_delimiter(cells[0], delimiter)):
         return f"{text}, separated by {other}? Columns are separated by {_DELIMITERS[delimiter]}."
     if _is_list(header) and len(header) == 2 and len(cells) > 2:
+        if all(cell.strip() in _CELLS for cell in cells[1:]):
+            return f"{text}. A table of 0, 1 and ? has a column per label: name the labels in the first line."
         return f"{text}. Separate labels by semicolons: {';'.join(cell.strip() for cell in cells[1:3])}"
     return f"{text}. Use the same number in every line."
 

@@ -35,7 +35,8 @@ class SheetHit:
         similarity: Cosine with the query.
         shared: Names of the labels it shares with the query.
         overlap: Jaccard overlap J of its labels with the query's; None where the query's are not known, and
-            `shared` are then the labels of the hit itself.
+            `shared` are then the labels of the hit itself, and where it is left open.
+        left_open: Whether it may share a label with the query that is unknown for one of them.
     """
 
     image: np.ndarray
@@ -43,6 +44,7 @@ class SheetHit:
     similarity: float
     shared: tuple[str, ...]
     overlap: float | None
+    left_open: bool = False
 
 
 @dataclass(frozen=True)
@@ -96,12 +98,13 @@ class Verdict:
 QUERY = Verdict("", "query", "#4d4d4d", "solid")
 MATCH = Verdict("●●", "J ≥ 0.8", "#1a9641", "solid")
 PARTIAL = Verdict("●○", "some shared labels", "#e66101", "dashed")
-UNKNOWN = Verdict("", "", "#8a8a8a", "solid")
+UNJUDGED = Verdict("", "", "#8a8a8a", "solid")
+LEFT_OPEN = Verdict("?", "may share a label", "#6e6e6e", "dashdot")
 MISS = Verdict("✕✕", "no shared label", "#d7191c", "dotted")
 
 
-def verdict(overlap: float | None) -> Verdict:
-    """The frame and mark of a hit: J >= 0.8, some shared labels (J > 0), none.
+def verdict(overlap: float | None, left_open: bool = False) -> Verdict:
+    """The frame and mark of a hit: J >= 0.8, some shared labels (J > 0), none; or left open, or not judged.
 
     J as one division of counts is compared exactly: 4 / 5 and 8 / 10 round to the same float as 0.8.
 
@@ -109,7 +112,7 @@ def verdict(overlap: float | None) -> Verdict:
     ['●●', '●○', '✕✕']
     """
     if overlap is None:
-        return UNKNOWN
+        return LEFT_OPEN if left_open else UNJUDGED
     J = check_fraction("overlap", overlap)
     if J >= 0.8:
         return MATCH
@@ -146,21 +149,20 @@ def draw_retrieval_sheet(rows: Sequence[SheetRow], path: str | Path, columns: in
         ConfigError: Without queries or hits, or where an image or an overlap cannot be drawn.
     """
     _check(rows)
-    judged = any(hit.overlap is not None for row in rows for hit in row.hits)
+    legend = _legend(rows)
     cells = [list(_cells(row)) for row in rows]
     columns = min(max(map(len, cells)), columns)
     lines = [row[start : start + columns] for row in cells for start in range(0, len(row), columns)]
     width = 2 * MARGIN + PITCH * columns - (PITCH - SIDE)
     across = max(1, min(4, int((width - 2 * MARGIN) / PITCH)))  # entries of the legend per line
-    header = MARGIN + (0.2 * -(-4 // across) + 0.06 if judged else 0)
+    header = MARGIN + (0.2 * -(-len(legend) // across) + 0.06 if legend else 0)
     height = header + ROW * len(lines) + MARGIN
     with figure(path, width, height) as drawn:
         # One pair of axes in inches for the whole sheet: hundreds of small ones would be slow.
         drawn.set_layout_engine("none")
         axes = drawn.add_axes((0, 0, 1, 1))
         axes.set_axis_off()
-        if judged:
-            _draw_legend(axes, across)
+        _draw_legend(axes, legend, across)
         for place, line in enumerate(lines):
             for column, cell in enumerate(line):
                 _draw_cell(axes, MARGIN + PITCH * column, header + ROW * place + CAPTION, cell)
@@ -182,6 +184,18 @@ def _check(rows: Sequence[SheetRow]) -> None:
                 )
 
 
+def _is_judged(hit: SheetHit) -> bool:
+    return hit.overlap is not None or hit.left_open
+
+
+def _legend(rows: Sequence[SheetRow]) -> list[Verdict]:
+    """The frames that the sheet explains; none where no hit is judged."""
+    hits = [hit for row in rows for hit in row.hits]
+    if not any(map(_is_judged, hits)):
+        return []
+    return [QUERY, MATCH, PARTIAL, MISS, *([LEFT_OPEN] if any(hit.left_open for hit in hits) else [])]
+
+
 def _packed(names: Sequence[str], width: float) -> list[str]:
     lines: list[str] = []
     for position, name in enumerate(names):
@@ -200,13 +214,14 @@ _Cell = tuple[np.ndarray, Verdict, str, str, Sequence[str]]
 
 def _cells(row: SheetRow) -> Iterator[_Cell]:
     queries: list[SheetRow | SheetExample] = [row, *row.examples]
-    unlabelled = ["no label"] if any(hit.overlap is not None for hit in row.hits) else []
+    unlabelled = ["no label"] if any(map(_is_judged, row.hits)) else []
     for query in queries:
         labels = label_lines(query.labels, TEXT, most=4) or unlabelled
         yield query.image, QUERY, query.heading, query.title, labels
     for rank, hit in enumerate(row.hits, start=1):
-        judged = verdict(hit.overlap)
-        shared = label_lines(hit.shared, TEXT, most=3) or ([MISS.meaning] if judged is MISS else [])
+        judged = verdict(hit.overlap, hit.left_open)
+        meaning = [judged.meaning] if judged in (MISS, LEFT_OPEN) else []
+        shared = label_lines(hit.shared, TEXT, most=3) or meaning
         values = f"cos {hit.similarity:.2f}" + ("" if hit.overlap is None else f"  J {hit.overlap:.2f}")
         yield hit.image, judged, str(rank), hit.title, [values, *shared]
 
@@ -245,8 +260,8 @@ def _draw_frame(axes: "Axes", left: float, upper: float, wide: float, high: floa
     axes.add_patch(Rectangle((left, upper), wide, high, fill=False, **look))
 
 
-def _draw_legend(axes: "Axes", columns: int) -> None:
-    for place, judged in enumerate((QUERY, MATCH, PARTIAL, MISS)):
+def _draw_legend(axes: "Axes", legend: Sequence[Verdict], columns: int) -> None:
+    for place, judged in enumerate(legend):
         left, upper = MARGIN + PITCH * (place % columns), MARGIN + 0.2 * (place // columns)
         _draw_frame(axes, left, upper, 0.22, 0.12, judged)
         _write(axes, left + 0.32, upper + 0.1, judged.mark, va="baseline", size=MARK_SIZE)

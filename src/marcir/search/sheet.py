@@ -48,8 +48,9 @@ def draw_result(
             _picture(row),
             hit.id,
             hit.similarity or 0.0,
-            hit.shared if result.query_labels else hit.labels,
+            hit.shared if result.query_labels else _names(hit.labels, hit.unknown),
             hit.agreement,
+            left_open=bool(result.query_labels) and hit.agreement is None,
         )
         for hit, row in zip(shown, rows, strict=True)
     )
@@ -64,7 +65,12 @@ def _example(archive: SearchableArchive, heading: str, image: str | Path) -> She
     if isinstance(image, Path):
         return SheetExample(read_image(image), image.name, (), heading)
     (row,) = archive.store.get([image])
-    return SheetExample(_picture(row), row.id, row.labels, heading)
+    return SheetExample(_picture(row), row.id, _names(row.labels, row.unknown), heading)
+
+
+def _names(labels: Sequence[str], unknown: Sequence[str]) -> tuple[str, ...]:
+    """Labels as they are shown, the unknown ones with a question mark."""
+    return (*labels, *(f"{name}?" for name in unknown))
 
 
 def _picture(row: Row) -> np.ndarray:

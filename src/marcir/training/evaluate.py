@@ -106,7 +106,10 @@ def evaluate(
     )
     positions, training, chosen = _select_images(parts, archive, part)
     if not allow_incomplete:
-        refuse_incomplete(archive.labels[positions])
+        try:
+            refuse_incomplete(archive.labels[positions])
+        except DataError as error:
+            raise DataError(" ".join([str(error), *notes])) from error
 
     def embed(encoder: Encoder) -> Tensor:
         return embed_positions(encoder, images, loaded.config.size, positions, batch_size, show_progress=True)
@@ -168,7 +171,10 @@ def _read_as_in_training(
         return images.archive, []
     if read.label_checksum != model.config.label_checksum:
         return images.archive, []
-    return read, ["Labels that the table does not list are unknown, as in training."]
+    return read, [
+        "Labels that the table does not list are unknown, as in training; --unlisted absent takes them for "
+        "absent."
+    ]
 
 
 def _check_form(model: Model, source: ArchiveDataset) -> None:

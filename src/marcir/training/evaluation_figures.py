@@ -118,6 +118,7 @@ def _row(
             float(similarity[0, hit]),
             tuple(shared[k]),
             None if left_out[k] else float(overlap[k]),
+            left_open=bool(left_out[k]),
         )
         for k, hit in enumerate(order)
     )

@@ -1,8 +1,10 @@
 """Figures that need the archive: retrieved images, influence of pairs in MARC, augmented images."""
 
+import os
 from collections.abc import Callable
 from itertools import combinations
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -54,8 +56,16 @@ def draw_archive(study: Study, results: Results, folder: Path) -> list[Block]:
     return drawn
 
 
-def _archive(record: Record) -> Archive:
+def _data(record: Record) -> dict[str, Any]:
+    """The settings of the archive, with environment variables in paths expanded, as plans have them."""
     data = record.config.get("data", {})
+    return {
+        name: os.path.expandvars(value) if isinstance(value, str) else value for name, value in data.items()
+    }
+
+
+def _archive(record: Record) -> Archive:
+    data = _data(record)
     name, root = data.get("name", record.dataset), data.get("root")
     if root is None and name == "scenes":
         root = cache_folder() / "scenes"
@@ -140,7 +150,7 @@ def _pixels(archive: Archive, image: str) -> np.ndarray:
 
 def _training_archive(study: Study, results: Results) -> tuple[Archive, Split]:
     """The archive of the runs, without broken images, and their split."""
-    data = Config.from_dict(study.records[0].config).data
+    data = Config.from_dict({**study.records[0].config, "data": _data(study.records[0])}).data
     file = results.split_file(study.dataset)  # also where the folder was moved
     if not file.exists() and data.split is not None:
         file = Path(data.split)  # given by the plan
@@ -152,7 +162,7 @@ def _training_archive(study: Study, results: Results) -> tuple[Archive, Split]:
 
 
 def _samples(study: Study, record: Record, folder: Path) -> list[Figure]:
-    data = record.config.get("data", {})
+    data = _data(record)
     path = folder / study.file_name("samples.png")
     root = data.get("root") or cache_folder() / "scenes"
     show(data.get("name", record.dataset), root, path, data.get("labels"), images=3, on_broken="skip")
