@@ -44,6 +44,7 @@ class CurvePanel:
         curves: By method.
         flat: By method, a score that does not depend on the setting: a dotted line.
         flat_text: Explanation of the dotted lines, if the legend does not suffice.
+        measure: What the y axis shows, where the title does not say it.
     """
 
     title: str
@@ -51,6 +52,7 @@ class CurvePanel:
     curves: Mapping[str, Curve]
     flat: Mapping[str, float] = field(default_factory=dict)
     flat_text: str = ""
+    measure: str = "test images"
 
 
 def draw_setting_curves(
@@ -105,7 +107,7 @@ def _draw_panel(axes: "Axes", panel: CurvePanel, styles: Mapping[str, SeriesStyl
     axes.set_title(escaped(panel.title), fontsize=10, loc="left")
     dotted = f"  (dotted: {panel.flat_text})" if panel.flat_text else ""
     axes.set_xlabel(escaped(panel.setting + dotted), fontsize=9)
-    axes.set_ylabel("test images, %", fontsize=9)
+    axes.set_ylabel(f"{panel.measure}, %", fontsize=9)
     axes.grid(alpha=0.3)
 
 

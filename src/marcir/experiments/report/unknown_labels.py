@@ -164,7 +164,9 @@ def _figure(study: Study, references: Mapping[str, Row], folder: Path) -> Figure
         curves = {name: _curve(rows) for name, rows in treatments.items()}
         level = {NONE_HIDDEN: _mean(references[method]).mean} if method in references else {}
         name = next(iter(next(iter(treatments.values())).values())).name
-        panels.append(CurvePanel(name, "share of the labels hidden", curves, level))
+        panels.append(
+            CurvePanel(name, "share of the labels hidden", curves, level, measure="seven columns, mean")
+        )
     rows = [panels[start : start + PANELS_PER_ROW] for start in range(0, len(panels), PANELS_PER_ROW)]
     path = folder / f"{study.file_name(study.name)}.png"
     draw_setting_curves(rows, path, same_range=True)
