@@ -3,8 +3,10 @@
 import logging
 import os
 import re
+import signal
 import socket
 import sys
+import threading
 import time
 import warnings
 from collections.abc import Iterator
@@ -101,7 +103,7 @@ def _start(ray: Any, address: str, cpus: int | None) -> None:
         settings["log_to_driver"] = False
     for left in reversed(range(_TRIES)):
         try:
-            with warnings.catch_warnings():
+            with warnings.catch_warnings(), _own_sigterm():
                 warnings.simplefilter("ignore")  # what matters is in the error
                 ray.init(found, logging_level=logging.ERROR, **settings)
             return
@@ -111,6 +113,17 @@ def _start(ray: Any, address: str, cpus: int | None) -> None:
             raise ClusterError(
                 f"--cluster {address}: cannot be used ({_cause(error)}).{_hint(found, error)}"
             ) from error
+
+
+@contextmanager
+def _own_sigterm() -> Iterator[None]:
+    """Keep this process's own handler of SIGTERM, if it has one: Ray's ends the process."""
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        yield
+    finally:
+        if callable(before) and threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, before)
 
 
 def _cause(error: Exception) -> str:
