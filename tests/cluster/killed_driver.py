@@ -19,5 +19,6 @@ if __name__ == "__main__":
         add(store, rows)
 
     index_module._COMMIT = 64
+    index_module._COMMIT_SECONDS = float("inf")  # a slow machine must not commit sooner
     LanceStore.add = counted_add  # type: ignore[method-assign]
     sys.exit(main(["index", *sys.argv[3:]]))
