@@ -1,4 +1,4 @@
-"""`marcir index --cluster auto` that commits often, and kills itself before a commit."""
+"""`marcir index` that commits often, and sends itself a signal before a commit."""
 
 import os
 import signal
@@ -9,15 +9,16 @@ from marcir.search import index as index_module
 from marcir.search.lance import LanceStore
 
 if __name__ == "__main__":
-    commits, add = int(sys.argv[1]), LanceStore.add
+    commits, number, add = int(sys.argv[1]), signal.Signals[sys.argv[2]], LanceStore.add
 
     def counted_add(store: LanceStore, rows: list) -> None:  # type: ignore[type-arg]
         global commits
         if commits == 0:
-            os.kill(os.getpid(), signal.SIGKILL)
+            os.kill(os.getpid(), number)
         commits -= 1
         add(store, rows)
 
     index_module._COMMIT = 64
+    index_module._COMMIT_SECONDS = float("inf")  # a slow machine must not commit sooner
     LanceStore.add = counted_add  # type: ignore[method-assign]
-    main(["index", "--cluster", "auto", *sys.argv[2:]])
+    sys.exit(main(["index", *sys.argv[3:]]))

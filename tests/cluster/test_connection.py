@@ -3,9 +3,13 @@
 import socket
 import sys
 import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 
+import grpc
 import pytest
 
 from marcir.cli import main
@@ -77,7 +81,59 @@ def test_a_port_of_something_else_is_one_line_within_ten_seconds(capsys: pytest.
         start = time.monotonic()
         line = error_of([*INDEX, "--cluster", f"ray://127.0.0.1:{other.getsockname()[1]}"], capsys)
         assert time.monotonic() - start < 10
-    assert "something listens there that is not Ray. Give the port of Ray's client server" in line
+    assert "Ray's client server does not listen there. Its port is 10001 by default" in line
+
+
+@contextmanager
+def grpc_server(*handlers: grpc.GenericRpcHandler) -> Iterator[str]:
+    """The address of a gRPC server that is not Ray's."""
+    with ThreadPoolExecutor(1) as pool:
+        server = grpc.server(pool, handlers)
+        port = server.add_insecure_port("127.0.0.1:0")
+        server.start()
+        yield f"127.0.0.1:{port}"
+        server.stop(None).wait()
+
+
+def test_another_server_of_ray_is_one_line_within_ten_seconds_that_names_the_port(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("ray.init", lambda *_, **__: pytest.fail("that takes seconds, or for ever"))
+    with grpc_server() as other:
+        start = time.monotonic()
+        line = error_of([*INDEX, "--cluster", f"ray://{other}"], capsys)
+        assert line == (
+            f"marcir: --cluster ray://{other}: Ray's client server does not listen there. Its port is 10001 "
+            "by default; 6379 is another one."
+        )
+        monkeypatch.setenv("RAY_ADDRESS", other)
+        line = error_of([*INDEX, "--cluster", "auto"], capsys)
+        assert line == (
+            f"marcir: --cluster auto ({other}): the head node of Ray does not listen there. Its port is 6379 "
+            "by default; 10001 needs ray://."
+        )
+        assert time.monotonic() - start < 10
+
+
+class RefusesAll(grpc.GenericRpcHandler):
+    """Answers every call as a cluster does that asks for a token."""
+
+    def service(self, handler_call_details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler:
+        def refuse(_: object, context: grpc.ServicerContext) -> None:
+            context.abort(grpc.StatusCode.UNAUTHENTICATED, "the token is missing.\nsecond line")
+
+        return grpc.unary_unary_rpc_method_handler(refuse)
+
+
+def test_a_cluster_that_asks_for_a_token_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("ray.init", lambda *_, **__: pytest.fail("it would ask three times"))
+    with grpc_server(RefusesAll()) as refusing:
+        assert error_of([*INDEX, "--cluster", f"ray://{refusing}"], capsys) == (
+            f"marcir: --cluster ray://{refusing}: cannot be used (the token is missing). Does it ask for a "
+            "token? Then set RAY_AUTH_MODE and RAY_AUTH_TOKEN."
+        )
 
 
 @pytest.mark.parametrize(

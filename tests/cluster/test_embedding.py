@@ -3,10 +3,12 @@
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -18,8 +20,8 @@ from marcir.cli import main
 from marcir.cluster.actor_pool import ActorPool
 from marcir.cluster.connection import connect
 from marcir.cluster.embedding import ClusterEmbedding
-from marcir.data.image_folder import ImageFile
-from marcir.data.image_source import SourceImage
+from marcir.data.image_folder import ImageFile, ImageFolder
+from marcir.data.image_source import ImageContent, Omitted, SourceImage
 from marcir.errors import ClusterError
 from marcir.geo import SceneArchive, WindowGrid
 from marcir.model.embed import embed_folder
@@ -170,7 +172,9 @@ def test_after_a_killed_driver_the_same_command_embeds_the_rest(
 ) -> None:
     options = ["--images", archive, "--store", tmp_path / "store", "--model", model, "--batch-size", BATCH]
     script = Path(__file__).with_name("killed_driver.py")
-    killed = subprocess.run([sys.executable, script, "3", *map(str, options)], timeout=300)
+    killed = subprocess.run(
+        [sys.executable, script, "3", "SIGKILL", "--cluster", "auto", *map(str, options)], timeout=300
+    )
     assert killed.returncode == -signal.SIGKILL
     stored = len(LanceStore(tmp_path / "store").contents())
     assert 3 * 64 <= stored < 600
@@ -192,6 +196,20 @@ def test_an_interrupt_keeps_what_has_arrived_and_ends_the_actors(
     assert stored == 2 * 8 * BATCH
     assert f"stopping: {stored} images are in the store" in capsys.readouterr().err
     wait_until(lambda: not two_nodes.actors())
+
+
+@pytest.mark.parametrize("address", ["auto", "local"])
+def test_sigterm_commits_what_has_arrived_though_ray_handles_it_otherwise(
+    archive: Path, model: Path, address: str, tmp_path: Path
+) -> None:
+    options = ["--images", archive, "--store", tmp_path / "store", "--model", model, "--cluster", address]
+    script = Path(__file__).with_name("killed_driver.py")
+    command = [sys.executable, script, "3", "SIGTERM", *map(str, options), "--batch-size", str(BATCH)]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert ended.returncode == 143, ended.stderr
+    stored = LanceStore(tmp_path / "store").count()
+    assert 3 * 64 < stored < 600
+    assert f"stopping: {stored} images are in the store. The same command continues." in ended.stderr
 
 
 def test_embed_through_the_client_server_writes_the_vectors_of_one_process(
@@ -221,6 +239,33 @@ def test_a_block_that_ends_every_actor_is_given_up() -> None:
         pool = ActorPool[str](ray, ray.remote(Dying).options(num_cpus=1).remote, 2)
         with pytest.raises(ClusterError, match="block 2 was lost 3 times with its process"):
             dict(pool.run(["harmless", "deadly"]))
+
+
+def test_an_actor_reads_a_block_while_it_has_another_one(archive: Path, model: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as meeting, ThreadPoolExecutor(1) as pool:
+        meeting.settimeout(60)
+        address = meeting.getsockname()
+
+        class Meeting(ImageFile):
+            def read(self) -> ImageContent | Omitted:
+                with socket.create_connection(address, 120) as here:
+                    here.recv(1)  # until both are there
+                return super().read()
+
+        class OneActor(ClusterEmbedding):
+            actors = 1
+
+        def meet() -> None:
+            with meeting.accept()[0], meeting.accept()[0]:
+                pass
+
+        images = [ImageFolder(archive).image(place) for place in range(2)]
+        met = pool.submit(meet)
+        with connect("auto") as ray:
+            meeting_images = [Meeting(image.id, image.path) for image in images]
+            found = OneActor(ray).rows(model_files(model), meeting_images, 1, lambda _: None)
+            assert sorted(row.id for rows in found for row in rows) == [image.id for image in images]
+        met.result()
 
 
 def test_a_folder_that_the_machines_do_not_have_is_one_line(model: Path, tmp_path: Path) -> None:

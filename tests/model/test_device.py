@@ -157,6 +157,22 @@ def test_few_batches_are_taken_before_the_first_result_is_used() -> None:
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("embed")]
 
 
+def test_a_single_thread_computes_the_first_batch_while_the_second_is_read() -> None:
+    computing = threading.Event()
+
+    def batches() -> Iterator[tuple[int, Tensor]]:
+        yield 0, torch.zeros(1, 2)
+        assert computing.wait(timeout=60)
+        yield 1, torch.ones(1, 2)
+
+    def network(_: int, images: Tensor) -> Tensor:
+        computing.set()
+        return images
+
+    found = run_batches(network, batches(), torch.device("cpu"))
+    assert [payload for payload, _ in found] == [0, 1]
+
+
 def test_an_error_of_the_network_reaches_the_caller() -> None:
     def network(payload: int, images: Tensor) -> Tensor:
         if payload == 2:

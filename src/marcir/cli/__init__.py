@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from importlib import import_module
 
 from marcir.cli.parser import Parser, choose
+from marcir.cli.termination import Terminated
 from marcir.errors import MarcirError
 from marcir.files import in_cache
 
@@ -35,7 +36,7 @@ _ABOUT = "Search remote-sensing image archives by content, learned from multi-la
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; return 0 on success, 2 after a user error, 130 after an interrupt."""
+    """Run a command; return 0 on success, 2 after a user error, 130 after Ctrl-C, 143 after SIGTERM."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     try:
         chosen = choose(Parser(prog="marcir", description=_ABOUT), COMMANDS, arguments)
@@ -55,6 +56,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
             advice = " Set MARCIR_CACHE to a folder that can be written."
         print(f"marcir: {error.filename or 'a file'}: {error.strerror or error}.{advice}", file=sys.stderr)
         return 2
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as error:
         print("marcir: stopped.", file=sys.stderr)
-        return 130
+        return 143 if isinstance(error, Terminated) else 130

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from marcir.cli.parser import CUTTING, SHARED, Parser, embedding_place
+from marcir.cli.termination import interrupted_by_sigterm
 
 if TYPE_CHECKING:
     from marcir.geo import SceneArchive
@@ -62,7 +63,7 @@ def run(parser: Parser, arguments: Sequence[str]) -> int:
     from marcir.search.shard import WHOLE, Shard
 
     part = WHOLE if shard is None else Shard.parse(shard)
-    with embedding_place(parser, options) as cluster:
+    with interrupted_by_sigterm(), embedding_place(parser, options) as cluster:
         from marcir.search.index import index
 
         embed = (lambda *files: cluster().rows(*files)) if cluster else None

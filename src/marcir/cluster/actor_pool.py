@@ -15,9 +15,9 @@ from marcir.files import reason
 
 Block = TypeVar("Block")
 
-# Blocks that an actor has at a time: one that it works on and one that waits, so that it never does. It also
-# bounds the results that wait for the driver.
-_AT_A_TIME: Final = 2
+# Blocks that an actor has at a time: the second one is read while the first one is computed. It also bounds
+# the results that wait for the driver.
+AT_A_TIME: Final = 2
 _PATIENCE: Final = 60.0  # seconds; the first actor of a machine imports torch
 _TRIES: Final = 3  # of a block whose actors are lost, and of a first start
 
@@ -94,8 +94,8 @@ class ActorPool(Generic[Block]):
         """
         while waiting and self._load:
             actor = min(self._load, key=self._load.__getitem__)
-            places = _AT_A_TIME if self._losses[waiting[0]] else 1
-            if self._load[actor] + places > _AT_A_TIME:
+            places = AT_A_TIME if self._losses[waiting[0]] else 1
+            if self._load[actor] + places > AT_A_TIME:
                 return
             number = waiting.popleft()
             self._working[actor.work.remote(blocks[number])] = actor, number, places

@@ -3,8 +3,11 @@
 import logging
 import os
 import re
+import signal
 import socket
 import sys
+import threading
+import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,18 +19,19 @@ from marcir.files import reason
 
 # Read by Ray and gRPC when they start: no usage statistics, no messages of workers on the driver's terminal;
 # devices that a process does not reserve stay visible to it (Ray warns that this will be its default); three
-# attempts to connect take 8 s at most.
+# attempts to connect take 5 s at most, after the check that takes up to `_SECONDS`.
 _ENVIRONMENT: Final = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_LOG_TO_DRIVER": "0",
     "GRPC_VERBOSITY": "ERROR",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
-    "RAY_CLIENT_INITIAL_CONNECTION_TIMEOUT_S": "2",
-    "RAY_CLIENT_MAX_CONNECTION_TIMEOUT_S": "3",
+    "RAY_CLIENT_INITIAL_CONNECTION_TIMEOUT_S": "1",
+    "RAY_CLIENT_MAX_CONNECTION_TIMEOUT_S": "2",
 }
-_SECONDS: Final = 4.0  # for a connection, and for an answer
+_SECONDS: Final = 4.0  # until the cluster has answered
 # Ray's server starts a process per client; now and then that process ends when it starts (gRPC after a fork).
 _TRIES: Final = 3
+_REFUSED: Final = " Does it ask for a token? Then set RAY_AUTH_MODE and RAY_AUTH_TOKEN."
 _CLIENT = re.compile(r"ray://([^\s:/]+|\[[0-9a-fA-F:]+\]):(\d{1,5})")
 
 
@@ -99,7 +103,7 @@ def _start(ray: Any, address: str, cpus: int | None) -> None:
         settings["log_to_driver"] = False
     for left in reversed(range(_TRIES)):
         try:
-            with warnings.catch_warnings():
+            with warnings.catch_warnings(), _own_sigterm():
                 warnings.simplefilter("ignore")  # what matters is in the error
                 ray.init(found, logging_level=logging.ERROR, **settings)
             return
@@ -109,6 +113,17 @@ def _start(ray: Any, address: str, cpus: int | None) -> None:
             raise ClusterError(
                 f"--cluster {address}: cannot be used ({_cause(error)}).{_hint(found, error)}"
             ) from error
+
+
+@contextmanager
+def _own_sigterm() -> Iterator[None]:
+    """Keep this process's own handler of SIGTERM, if it has one: Ray's ends the process."""
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        yield
+    finally:
+        if callable(before) and threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, before)
 
 
 def _cause(error: Exception) -> str:
@@ -131,7 +146,7 @@ def _hint(found: str, error: Exception) -> str:
         # Ray starts a process per client, at ports from 23000; two clusters on one machine may choose the
         # same.
         return " Try again; with two Ray clusters on that machine, connect to one at a time."
-    return " Does it ask for a token? Then set RAY_AUTH_MODE and RAY_AUTH_TOKEN."
+    return _REFUSED
 
 
 def _running(address: str) -> str:
@@ -151,23 +166,47 @@ def _check_answers(address: str, found: str) -> None:
     """Fail soon where no Ray answers: Ray itself would try for minutes, or without end."""
     with needs("cluster"):
         import grpc
-    at = "" if address == found else f" ({found})"
+        from ray._private.grpc_utils import init_grpc_channel
+        from ray.exceptions import AuthenticationError
+    until = time.monotonic() + _SECONDS
+    shown = f"--cluster {address}" + ("" if address == found else f" ({found})")
     target = found.removeprefix("ray://")
     host, _, port = target.rpartition(":")
     try:
         socket.create_connection((host.strip("[]"), int(port)), _SECONDS).close()
     except (OSError, ValueError) as error:
         raise ClusterError(
-            f"--cluster {address}{at}: cannot be reached ({reason(error)}). Is Ray running there, and is its "
-            "port open?"
+            f"{shown}: cannot be reached ({reason(error)}). Is Ray running there, and is its port open?"
         ) from None
-    if os.environ.get("RAY_USE_TLS", "0").lower() in ("1", "true"):
-        return  # the check below does not encrypt
-    with grpc.insecure_channel(target) as channel:
+    with init_grpc_channel(target) as channel:  # with the token and the certificates of Ray, if it has some
         try:
-            grpc.channel_ready_future(channel).result(_SECONDS)
+            grpc.channel_ready_future(channel).result(until - time.monotonic())
+            _ping(channel, found, until - time.monotonic())
         except grpc.FutureTimeoutError:
-            raise ClusterError(
-                f"--cluster {address}{at}: something listens there that is not Ray. Give the port of Ray's "
-                "client server, 10001 by default."
-            ) from None
+            raise ClusterError(f"{shown}: {_not_ray(found)}") from None
+        except grpc.RpcError as error:
+            if error.code() in (grpc.StatusCode.UNIMPLEMENTED, grpc.StatusCode.DEADLINE_EXCEEDED):
+                raise ClusterError(f"{shown}: {_not_ray(found)}") from None
+            cause = reason(ConnectionError(error.details()))
+            raise ClusterError(f"{shown}: cannot be used ({cause}).{_REFUSED}") from None
+        except AuthenticationError as error:  # there is no token to send
+            raise ClusterError(f"{shown}: cannot be used ({reason(error)}).") from None
+
+
+def _ping(channel: Any, found: str, seconds: float) -> None:
+    """Ask the client server, or the head node, what only they can answer."""
+    from ray.core.generated import gcs_service_pb2, gcs_service_pb2_grpc, ray_client_pb2, ray_client_pb2_grpc
+
+    if found.startswith("ray://"):
+        question = ray_client_pb2.ClusterInfoRequest(type=ray_client_pb2.ClusterInfoType.PING)
+        ray_client_pb2_grpc.RayletDriverStub(channel).ClusterInfo(question, timeout=seconds)
+    else:
+        nodes = gcs_service_pb2_grpc.NodeInfoGcsServiceStub(channel)
+        nodes.GetClusterId(gcs_service_pb2.GetClusterIdRequest(), timeout=seconds)
+
+
+def _not_ray(found: str) -> str:
+    """What is wrong with the port, and which one is right."""
+    if found.startswith("ray://"):
+        return "Ray's client server does not listen there. Its port is 10001 by default; 6379 is another one."
+    return "the head node of Ray does not listen there. Its port is 6379 by default; 10001 needs ray://."

@@ -5,16 +5,20 @@ import socket
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain, islice
 from pathlib import Path
-from typing import Any, Final
+from threading import Lock
+from typing import Any, Final, TypeVar
 
 import numpy as np
+import torch
+from torch import Tensor
 
 import marcir
 from marcir.checks import check_int
-from marcir.cluster.actor_pool import ActorPool
+from marcir.cluster.actor_pool import AT_A_TIME, ActorPool
 from marcir.cluster.connection import check_version
 from marcir.data.image_folder import ImageFile
 from marcir.data.image_source import SourceImage
@@ -23,7 +27,7 @@ from marcir.data.prefetch import in_batches
 from marcir.data.validation import OnBroken, check_on_broken, raise_if_broken
 from marcir.errors import ClusterError, ConfigError, MarcirError, needs
 from marcir.model.embed import embed_files
-from marcir.model.model import load_model
+from marcir.model.model import Model, load_model
 from marcir.progress import progress_bar
 from marcir.search.image_rows import NotEmbedded, embed_rows
 from marcir.search.records import Row
@@ -34,7 +38,9 @@ with needs("store"):
 
     from marcir.search.arrow import to_rows, to_table
 
-# Batches of one block, at most: a block is what a lost machine loses, and between two the reading pauses.
+Payload = TypeVar("Payload")
+
+# Batches of one block, at most: a lost machine loses up to two blocks for each of its actors.
 _BATCHES: Final = 8
 # Blocks per actor, at least, where there are enough images: the last ones finish at about the same time.
 _BLOCKS_PER_ACTOR: Final = 4
@@ -129,7 +135,9 @@ class ClusterEmbedding:
             return
         weights = self.ray.put(dict(model))  # once, whatever the number of actors
         root = blocks[0][0].root
-        remote = self.ray.remote(_Embedder).options(num_cpus=self.cpus, num_gpus=int(self._on_gpus))
+        remote = self.ray.remote(_Embedder).options(
+            num_cpus=self.cpus, num_gpus=int(self._on_gpus), max_concurrency=AT_A_TIME
+        )
         device = "cuda" if self._on_gpus else "cpu"
 
         def new_actor() -> Any:
@@ -174,6 +182,23 @@ class _VectorsResult:
     not_embedded: list[NotEmbedded]
 
 
+class _InTurns(Model):
+    """A model that computes one block at a time, while the first batches of the next one are read."""
+
+    def __init__(self, model: Model) -> None:
+        super().__init__(model.encoder, model.config, model.path, model.device)
+        self._computing = Lock()
+
+    def embed_batches(
+        self, batches: Iterable[tuple[Payload, Sequence[np.ndarray] | Tensor]]
+    ) -> Iterator[tuple[Payload, np.ndarray]]:
+        """Embed batches of images, see `Model`."""
+        remaining = iter(batches)
+        first = list(islice(remaining, 1))  # the threads that read go on to those behind it
+        with self._computing:
+            yield from super().embed_batches(chain(first, remaining))
+
+
 class _Embedder:
     """The actor: it holds the model and embeds blocks with the loops of one process."""
 
@@ -198,7 +223,7 @@ class _Embedder:
         with tempfile.TemporaryDirectory(prefix="marcir-model-") as folder:
             for name, content in self._weights.items():
                 (Path(folder) / Path(name).name).write_bytes(content)
-            self._model = load_model(folder, self._device)
+            self._model = _InTurns(load_model(folder, self._device))
         self._weights = {}
 
     def _check_images(self) -> None:
@@ -221,7 +246,8 @@ class _Embedder:
             )
 
     def work(self, block: list[Any]) -> _RowsResult | _VectorsResult:
-        """Embed a block: images of any source for rows, files for vectors."""
+        """Embed a block: images of any source for rows, files for vectors; in two threads at a time."""
+        torch.set_num_threads(self._threads)  # Ray's own number is that of OMP_NUM_THREADS, where that is set
         return self._rows(block) if self._what == "rows" else self._vectors(block)
 
     def _rows(self, images: list[SourceImage]) -> _RowsResult:

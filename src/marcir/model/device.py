@@ -16,7 +16,7 @@ from marcir.errors import ConfigError
 Payload = TypeVar("Payload")
 PrecisionContext = Callable[[torch.device], AbstractContextManager[None]]
 _CHOICES = "Choose auto, cpu, cuda, cuda:1 (the second one) or mps."
-# So many batches are read before the first one is computed.
+# So many batches, at most, are read before the first one is computed.
 _MOST_WORKERS = 8
 _POOL_START = Lock()
 # Of one slice of a batch: about 16 images of 160 x 160 pixels.
@@ -83,8 +83,8 @@ def run_batches(
 
     remaining = iter(batches)
     workers = min(_processors(), _MOST_WORKERS) if device.type == "cpu" else 1
-    first = deque(islice(remaining, max(2, workers)))
-    if len(first) < 2:  # one query must not wait for a single processor
+    first = deque(islice(remaining, workers))
+    if len(first) < min(2, workers):  # one query must not wait for a single processor
         yield from ((payload, _fetch(compute(payload, images))) for payload, images in first)
         return
     workers = min(workers, len(first))
