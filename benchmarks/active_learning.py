@@ -116,9 +116,9 @@ def one_round(
                     archive.labels[held, label], classifier.logits(archive.vectors[held])
                 ),
                 average_precision_score(rest, logits[unknown]) if rest.any() else np.nan,
-                np.count_nonzero(own == 1),
+                int(np.count_nonzero(own == 1)),
                 len(sure),
-                sure.sum(),
+                int(sure.sum()),
             )
         )
         asked = pick(way, logits, unknown, rng)

@@ -15,7 +15,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol, cast
 
 import numpy as np
 
@@ -37,7 +37,7 @@ class LanceDB:
     def __init__(self, folder: Path) -> None:
         import lancedb
 
-        self.db, self.table = lancedb.connect(folder), None
+        self.db, self.table = lancedb.connect(folder), cast(Any, None)
 
     def insert(self, ids: np.ndarray, rare: np.ndarray, vectors: np.ndarray) -> None:
         import pyarrow as pa
@@ -62,7 +62,8 @@ class LanceDB:
         assert self.table is not None
         found = self.table.search(query).distance_type("cosine").nprobes(32).refine_factor(5)
         found = found.where(where, prefilter=True) if where else found
-        return found.select(["id", "_distance"]).limit(K).to_arrow()["id"].to_pylist()  # type: ignore[no-any-return]
+        ids: list[int] = found.select(["id", "_distance"]).limit(K).to_arrow()["id"].to_pylist()
+        return ids
 
     def close(self) -> None:
         pass
@@ -152,7 +153,8 @@ ENGINES: dict[str, Callable[[Path], Engine]] = {"lancedb": LanceDB, "pgvector": 
 
 
 def unit(vectors: np.ndarray) -> np.ndarray:
-    return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
+    units: np.ndarray = (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
+    return units
 
 
 def bytes_below(folder: Path) -> int:
@@ -209,7 +211,7 @@ def main() -> None:
     rare = rng.random(options.rows) < RARE
     queries = near(vectors[rng.integers(0, options.rows, QUERIES)])
     cosines = queries @ vectors.T
-    true = {None: np.argsort(-cosines, 1)[:, :K]}
+    true: dict[str | None, np.ndarray] = {None: np.argsort(-cosines, 1)[:, :K]}
     true["rare = 1"] = np.argsort(-np.where(rare, cosines, -2), 1)[:, :K]
     for name in options.engines:
         measure(name, vectors, rare, queries, true)

@@ -27,7 +27,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         config = Config(
             DataConfig(name="scenes"),
-            EncoderConfig(backbone="resnet18", weights="none"),
+            encoder=EncoderConfig(backbone="resnet18", weights="none"),
             loss=LossConfig("mulsupcon"),
             train=TrainConfig(
                 epochs=arguments.epochs, batch_size=arguments.batch_size, schedule="cosine", precision="auto"

@@ -21,6 +21,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import faiss
 import numpy as np
@@ -51,7 +52,8 @@ print(loaded - start, done - loaded, int(peak) / 2**10)
 
 
 def unit(vectors: np.ndarray) -> np.ndarray:
-    return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
+    units: np.ndarray = (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
+    return units
 
 
 def centres(model: str | None, rng: np.random.Generator) -> tuple[np.ndarray, str]:
@@ -87,7 +89,7 @@ def fill(store: LanceStore, vectors: np.ndarray, masks: dict[str, np.ndarray]) -
             Row(f"{row:08}.png", vectors[row], tuple(name for name, mask in masks.items() if mask[row]))
             for row in range(start, min(start + 20_000, len(vectors)))
         ]
-        store._table.add(to_table(rows, vectors.shape[1], with_unknown=False))
+        store._table.add(to_table(rows, vectors.shape[1], optional=()))
     store.optimize()
 
 
@@ -101,7 +103,7 @@ def in_turns(contestants: dict[str, Callable[[], object]], repeats: int) -> dict
     return best
 
 
-def told(what: str, value: float, goal: float, met: bool) -> None:
+def judge(what: str, value: float, goal: float, met: bool) -> None:
     print(f"goal: {what} {goal:g}: {value:.3f} {'met' if met else 'MISSED'}", flush=True)
 
 
@@ -115,7 +117,8 @@ def ids(store: LanceStore, queries: np.ndarray, k: int, where: Filter | None = N
 
 def scan(store: LanceStore, query: np.ndarray, k: int, label: str | None = None) -> list[str]:
     """The answer of LanceDB without an index."""
-    search = store._table.search(query, vector_column_name="vector").distance_type("cosine")
+    search: Any = store._table.search(query, vector_column_name="vector")
+    search = search.distance_type("cosine")
     if label is not None:
         # IS TRUE: with its index of labels LanceDB would read row by row, ten times as slowly.
         search = search.where(f"array_has_any(labels, ['{label}']) IS TRUE", prefilter=True)
@@ -162,8 +165,8 @@ def exact(
         / times[f"marcir, {BATCH} queries"],
     }
     for (what, goal), ratio in ratios.items():
-        told(what, ratio, goal, ratio <= goal)
-    told("filtered recall at least", filtered, 1.0, filtered >= 0.9999)
+        judge(what, ratio, goal, ratio <= goal)
+    judge("filtered recall at least", filtered, 1.0, filtered >= 0.9999)
 
 
 def approximate(store: LanceStore, queries: np.ndarray, masks: dict[str, np.ndarray], repeats: int) -> None:
@@ -193,9 +196,9 @@ def approximate(store: LanceStore, queries: np.ndarray, masks: dict[str, np.ndar
             f" {np.median(scans):7.1f} {ratio:14.1f}",
             flush=True,
         )
-        told(f"recall@10, filter {label or 'none'}, at least", found, 0.98, found >= 0.98)
+        judge(f"recall@10, filter {label or 'none'}, at least", found, 0.98, found >= 0.98)
         if label is None:
-            told("LanceDB's scan / approximate at least", ratio, 10, ratio >= 10)
+            judge("LanceDB's scan / approximate at least", ratio, 10, ratio >= 10)
 
 
 def timed(work: Callable[[], object]) -> float:
@@ -237,7 +240,7 @@ def main() -> None:
         print(f"filled and tidied in {time.perf_counter() - start:.1f} s", flush=True)
         imports, opening, memory = first(store, "exact")
         print(f"imports {imports:.1f} s; opening and first query {opening:.2f} s; {memory}")
-        told("opening and first query at most, in seconds,", opening, 5, opening <= 5)
+        judge("opening and first query at most, in seconds,", opening, 5, opening <= 5)
         exact(store, vectors, queries, masks["rare"], arguments.repeats)
         approximate(store, queries, masks, arguments.repeats)
 

@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from itertools import repeat
 from pathlib import Path
 
@@ -31,6 +32,7 @@ from marcir.training.checkpoint import Checkpoints
 from marcir.training.fabric import decide_precision, start_fabric
 from marcir.training.inputs import AugmentedImages, embed_positions
 from marcir.training.loop import Trainer
+from marcir.training.peers import Peers
 from marcir.training.reporter import Reporter
 from marcir.training.run_folder import RunFolder, model_config
 from marcir.training.task import open_task
@@ -62,7 +64,7 @@ def main() -> None:
         resolve_defaults(
             Config(
                 DataConfig(name="ucm", root=str(ROOT), size=arguments.size),
-                EncoderConfig(backbone="resnet18", weights="none"),
+                encoder=EncoderConfig(backbone="resnet18", weights="none"),
                 loss=LossConfig("marc-calibrated"),
             )
         )
@@ -104,7 +106,7 @@ def main() -> None:
             index(f"{folder}/images", f"{folder}/{store}", model=f"{folder}/run")
 
         times = [
-            (best_time(bare_inference), best_time(lambda store=f"s{k}": indexed(store)))
+            (best_time(bare_inference), best_time(partial(indexed, f"s{k}")))
             for k in range(arguments.repeats)
         ]
     bare_rate, real_rate = (IMAGES / min(side) for side in zip(*times, strict=True))
@@ -115,6 +117,7 @@ def main() -> None:
         trainer = Trainer(
             config,
             fabric,
+            Peers(fabric),
             task,
             encoder,
             loss,
@@ -133,7 +136,7 @@ def main() -> None:
                 trainer.optimiser.step()
 
         def real() -> None:
-            batches = repeat((0, range(batch)), arguments.steps)
+            batches = repeat((0, list(range(batch))), arguments.steps)
             for ((_, positions, loaded),) in read_batches(batches, trainer._load, size=1, ahead=1):
                 trainer._step(positions, loaded, diagnosed=False)
 
