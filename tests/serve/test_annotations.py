@@ -118,6 +118,8 @@ def test_images_that_left_the_store_stay_in_collections_and_are_reported(
         (ONE, False),
         ("gone.png", True),
     ]
+    gone = server.get("/api/collection", name="Some", missing="true", limit=1)
+    assert ([each["id"] for each in gone["members"]], gone["more"]) == (["gone.png"], False)
     table = server.ask("/api/collection/export", {"name": "Some", "format": "csv"}).body.decode("utf-8-sig")
     assert [(row["id"], row["missing"]) for row in csv.DictReader(io.StringIO(table))] == [
         (ONE, ""),

@@ -91,6 +91,7 @@ class MembersParameters(CollectionParameters):
 
     offset: int = Field(0, ge=0, le=MAX_CHOSEN, description="How many are skipped.")
     limit: int = Field(24, ge=1, le=MAX_LIMIT, description="How many.")
+    missing: bool = Field(False, description="Only those that are no longer in the store.")
 
 
 class CollectionExportParameters(CollectionParameters):

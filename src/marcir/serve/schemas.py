@@ -52,6 +52,9 @@ class ArchiveResponse(BaseModel):
     name: str = Field(description="Last part of the address of the store.", examples=["archive.store"])
     images: int = Field(examples=[2100])
     labels: list[LabelCount] = Field(description="The most common first.")
+    page_labels: list[str] = Field(
+        description="Labels that were only given on the page: the table of the archive does not have them."
+    )
     dim: int = Field(description="Length of a vector.", examples=[128])
     model: str = Field(description="Fingerprint of the model that made the vectors of the store.")
     version: str = Field(description="Version of marcir.", examples=["0.1.0"])

@@ -6,7 +6,7 @@ from fastapi import Response
 
 from marcir.annotations.annotations import Annotations
 from marcir.annotations.collection_export import Format, export_collection
-from marcir.annotations.collection_table import Collection
+from marcir.annotations.collection_table import Collection, Member
 from marcir.annotations.label_export import export_labels
 from marcir.annotations.names import shown
 from marcir.annotations.retrain import retrain_commands
@@ -67,20 +67,24 @@ class ServedAnnotations:
         """Some images of a collection."""
         table = self._annotations.collections
         collection, images = table.get(given.name), table.images(given.name)
-        members = table.members(given.name, given.limit, given.offset)
+        end = given.offset + given.limit
 
-        def describe(snapshot: Snapshot) -> tuple[int, dict[str, HitResponse]]:
+        def describe(snapshot: Snapshot) -> tuple[int, list[Member], dict[str, HitResponse]]:
             gone = set(snapshot.missing(images))
+            if given.missing:
+                members = [each for each in table.members(given.name, len(images)) if each.image in gone]
+                return len(gone), members[given.offset : end], {}
+            members = table.members(given.name, given.limit, given.offset)
             rows = snapshot.describe([each.image for each in members if each.image not in gone])
-            return len(gone), {row.id: HitResponse.from_hit(Hit.from_row(row)) for row in rows}
+            return len(gone), members, {row.id: HitResponse.from_hit(Hit.from_row(row)) for row in rows}
 
-        gone, hits = self._archive.store.read(describe)
+        gone, members, hits = self._archive.store.read(describe)
         return schemas.MembersResponse(
             collection=schemas.CollectionResponse.of(collection),
             missing=gone,
             offset=given.offset,
             limit=given.limit,
-            more=given.offset + len(members) < collection.images,
+            more=end < (gone if given.missing else collection.images),
             members=[
                 schemas.MemberResponse(
                     id=each.image, added=each.added, author=each.author, image=hits.get(each.image)

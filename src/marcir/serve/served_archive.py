@@ -76,13 +76,15 @@ class ServedArchive:
     def about(self) -> schemas.ArchiveResponse:
         """What the archive holds."""
         has_map = self.store.read_map() is not None
+        table_labels = self.store.plain.read(lambda snapshot: snapshot.label_counts())
 
         def describe(snapshot: Snapshot) -> schemas.ArchiveResponse:
-            extent = snapshot.extent()
+            extent, labels = snapshot.extent(), snapshot.label_counts()
             return schemas.ArchiveResponse(
                 name=PurePosixPath(self.store.uri).name,
                 images=snapshot.count(),
-                labels=schemas.LabelCount.most_common(snapshot.label_counts(), snapshot.unknown_counts()),
+                labels=schemas.LabelCount.most_common(labels, snapshot.unknown_counts()),
+                page_labels=sorted(set(labels) - set(table_labels)),
                 dim=self.store.about.dim,
                 model=self.store.about.model,
                 version=__version__,

@@ -240,6 +240,16 @@ def test_members_that_are_gone_are_counted_and_a_read_only_service_only_shows(
         expect(visit.role("button", "More like these")).to_be_visible()
         for name in ("Rename", "Delete"):
             expect(visit.page.locator("#collection").get_by_role("button", name=name)).to_have_count(0)
+        visit.role("button", "Which ones").click()
+        expect(question(visit).locator("li")).to_have_text([ids[0]])
+        expect(question(visit).get_by_role("button", name="Remove")).to_have_count(0)
+        question(visit).get_by_role("button", name="Close").last.click()
         check(visit, 0).click()
         expect(visit.role("button", "Add to collection")).to_be_hidden()
         expect(visit.role("button", "Remove from Four")).to_be_hidden()
+    with serving_in_a_thread(*given, edits=beside) as server:
+        visit = visiting(server).open({"collection": "Four"})
+        visit.role("button", "Which ones").click()
+        question(visit).get_by_role("button", name="Remove 1").click()
+        expect(visit.page.locator("#collection")).to_contain_text("3 images")
+        assert members(server, "Four") == sorted(ids[1:])

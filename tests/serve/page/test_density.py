@@ -143,3 +143,51 @@ def test_a_label_name_of_forty_letters_is_shown_whole_beside_its_switches(
         short = visit.page.locator(".filter-row", has=visit.role("group", "tree", exact=True)).bounding_box()
         assert short is not None
         assert short["height"] < 40  # one line
+
+
+def test_a_label_name_of_forty_letters_can_be_read_on_a_tile(visit: Visit) -> None:
+    visit.open()
+    shown = visit.page.evaluate(
+        """name => {
+          const label = document.querySelector(".tile .labels li");
+          label.replaceChildren(name);
+          return [label.scrollWidth - label.clientWidth, label.scrollHeight - label.clientHeight];
+        }""",
+        FORTY,
+    )
+    assert shown == [0, 0]
+
+
+def test_above_the_hits_are_two_lines_on_a_small_laptop(visiting: Visiting, server: Server) -> None:
+    visit = visiting(server, viewport={"width": 1024, "height": 768}).open({"id": "images/000000.png"})
+    toolbar = visit.page.locator("#toolbar").bounding_box()
+    assert toolbar is not None
+    assert toolbar["height"] < 100
+    assert whole_images(visit) >= 6
+    assert visit.overflow() <= 0
+    legend = visit.page.locator(".legend")
+    legend.locator("summary").click()
+    expect(legend.get_by_text("none of the query's labels")).to_be_visible()
+    visit.page.keyboard.press("Escape")
+    expect(legend.get_by_text("none of the query's labels")).to_be_hidden()
+    visit.page.locator(".shares summary").click()
+    shares = server.get("/api/search", id="images/000000.png", limit=60)["label_shares"]
+    expect(visit.page.locator(".shares li")).to_have_count(len(shares))
+
+
+def test_on_a_phone_the_name_of_the_archive_and_all_actions_of_a_selection_are_visible(
+    visiting: Visiting, editing_server: Server
+) -> None:
+    visit = visiting(editing_server, **PHONE).open({"id": "images/000000.png"})
+    brand = "name => name.scrollWidth - name.clientWidth"
+    assert visit.page.locator(".brand-name").evaluate(brand) <= 0
+    expect(visit.page.locator("#archive-name")).to_be_in_viewport(ratio=1)
+    top = visit.tile(0).locator(".frame").bounding_box()
+    assert top is not None
+    assert top["y"] < 430
+    visit.tile(0).get_by_role("button", name="Select ").tap()
+    buttons = visit.page.locator("#selection .selection-acts button:visible").all()
+    assert len(buttons) == 3
+    for button in buttons:
+        expect(button).to_be_in_viewport(ratio=1)
+    assert visit.overflow() <= 0

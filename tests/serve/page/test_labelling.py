@@ -315,13 +315,27 @@ def test_a_label_of_an_image_that_nobody_labelled_is_unknown(
 def test_many_labels_that_are_unknown_of_an_image_are_counted(
     visiting: Visiting, editing_server: Server
 ) -> None:
+    names = [each["name"] for each in editing_server.get("/api/archive")["labels"][:3]]
+    for name in names:
+        give(editing_server, name, "unknown", FIRST)
+    visit = visiting(editing_server).open()
+    expect(visit.page.locator(f'.tile[data-id="{FIRST}"] .labels')).to_contain_text("3 unknown")
+
+
+def test_labels_that_only_the_page_has_are_not_unknown_on_every_tile(
+    visiting: Visiting, editing_server: Server
+) -> None:
     for name in ("Kran", "Mole", "Silo"):
         give(editing_server, name, "present", FIRST)
     visit = visiting(editing_server).open()
     labelled, other = (visit.page.locator(f'.tile[data-id="{image}"]') for image in (FIRST, SECOND))
     expect(labelled).to_contain_text("Kran")
-    expect(other).to_contain_text("3 unknown")
-    expect(other).not_to_contain_text("Kran")
+    expect(other).to_be_visible()
+    expect(visit.page.locator(".tile .unknown")).to_have_count(0)
+    visit.open({"id": FIRST, "limit": 200})  # which has them
+    expect(other.locator(".labels")).to_contain_text("3 unknown")
+    other.get_by_role("button", name="Details").click()
+    expect(visit.page.locator("#detail .labels")).to_contain_text("Kran")
 
 
 def test_a_key_that_is_pressed_before_the_next_image_is_known_labels_that_image(labelling: Visit) -> None:
@@ -334,3 +348,80 @@ def test_a_key_that_is_pressed_before_the_next_image_is_known_labels_that_image(
         labelling.page.keyboard.press("ArrowRight")
         labelling.page.keyboard.press("1")
         until_stated(labelling, image, {name: "present"})
+
+
+def test_images_that_leave_the_filter_when_they_are_labelled_make_no_gap(
+    visiting: Visiting, editing_server: Server
+) -> None:
+    expected = [hit["id"] for hit in editing_server.get("/api/images", all="tree", limit=8)["hits"]]
+    visit = visiting(editing_server).open({"all": "tree", "limit": 3})
+    visit.page.keyboard.press("t")
+    expect(row(visit, 1)).to_have_attribute("data-state", re.compile("present|absent|unknown"))
+    key = key_labels(visit).index("tree") + 1
+    for image in expected:
+        expect(dialog(visit).locator(".detail-picture")).to_have_attribute("data-id", image)
+        visit.page.keyboard.press(f"Shift+Digit{key}")
+        until_stated(visit, image, {"tree": "absent"})
+        visit.page.keyboard.press("ArrowRight")
+
+
+def test_all_that_the_page_says_of_an_image_is_withdrawn_also_what_is_on_no_key(labelling: Visit) -> None:
+    image, names = shown_image(labelling), key_labels(labelling)
+    give(labelling.server, "Kran", "absent", image)
+    labelling.page.keyboard.press("1")
+    until_stated(labelling, image, {"Kran": "absent", names[0]: "present"})
+    others = dialog(labelling).locator(".labelling-others")
+    expect(others).to_contain_text("absent: Kran")
+    labelling.page.keyboard.press("0")
+    until_stated(labelling, image, {})
+    expect(others).to_have_count(0)
+
+
+@pytest.mark.parametrize("state", ["present", "absent", "unknown"])
+def test_a_new_label_in_details_gets_its_state_in_one_step(
+    visiting: Visiting, editing_server: Server, state: str
+) -> None:
+    visit = visiting(editing_server).open({"id": SECOND, "detail": FIRST})
+    detail = visit.page.locator("#detail .label-detail")
+    detail.get_by_label("Label, known or new").fill("Kran")
+    detail.get_by_role("button", name=state, exact=True).click()
+    expect(detail.locator('[data-label="Kran"]')).to_have_attribute("data-state", state)
+    assert [(each["label"], each["state"]) for each in history_of(editing_server, FIRST)] == [("Kran", state)]
+
+
+def test_back_closes_labelling_and_stays_in_the_search(visiting: Visiting, editing_server: Server) -> None:
+    visit = visiting(editing_server).open()
+    visit.shows("/api/images")
+    visit.page.goto(f"{editing_server.url}/?id={ASKED['id']}")
+    ids = visit.shows("/api/search", **ASKED)
+    visit.role("button", "Label images").click()
+    expect(dialog(visit)).to_be_visible()
+    visit.page.go_back()
+    expect(dialog(visit)).to_be_hidden()
+    assert visit.asked == {"id": [ASKED["id"]]}
+    visit.page.go_forward()
+    expect(dialog(visit)).to_be_visible()
+    for key in ("Escape", "t", "Escape", "t", "Escape"):  # faster than the history
+        visit.page.keyboard.press(key)
+    expect(dialog(visit)).to_be_hidden()
+    visit.page.keyboard.press("t")
+    expect(dialog(visit)).to_be_visible()
+    visit.page.reload()
+    visit.shows("/api/search", **ASKED)
+    expect(dialog(visit)).to_be_hidden()
+    visit.tile(1).locator("a").click()
+    visit.shows("/api/search", id=ids[1])
+    visit.page.go_back()
+    visit.shows("/api/search", **ASKED)
+    visit.page.go_back()
+    visit.shows("/api/images")
+
+
+def test_a_view_that_is_not_offered_is_named_and_the_images_are_current(visit: Visit) -> None:
+    visit.open({"view": "suggestions", "suggest": "tree"})
+    visit.shows("/api/images")
+    expect(visit.page.get_by_text("Suggestions need marcir serve --allow-edits.")).to_be_visible()
+    expect(visit.page.locator("#views [aria-current]")).to_have_attribute("aria-label", "Images")
+    visit.page.locator("#views [aria-label='Similarity map']").click()
+    expect(visit.page.locator("#views [aria-current]")).to_have_attribute("aria-label", "Similarity map")
+    expect(visit.page.get_by_text("Suggestions need")).to_have_count(0)

@@ -1,7 +1,9 @@
 """Selecting images by mouse and by keyboard, and what a selection is for the service."""
 
+import re
+
 import pytest
-from playwright.sync_api import Locator, expect
+from playwright.sync_api import Locator, Route, expect
 
 from serve.page.browsing import Visit
 
@@ -147,3 +149,20 @@ def test_a_service_that_allows_no_edits_offers_none(listed: Visit) -> None:
     listed.page.keyboard.press("c")
     expect(listed.page.locator("dialog[open]")).to_have_count(0)
     expect(listed.page.locator("#collections")).to_be_hidden()
+
+
+def test_all_that_pass_can_be_selected_once_they_are_counted(listed: Visit) -> None:
+    passing = listed.server.get("/api/labels", any="tree")["images"]
+    held: list[Route] = []
+    check(listed, 0).click()
+    button = bar(listed).get_by_role("button", name="Select all")
+    expect(button).to_be_visible()
+    listed.page.route(re.compile(r"/api/labels\?any=tree"), lambda route: held.append(route))
+    listed.role("button", "any: tree", exact=True).click()
+    listed.shows("/api/images", any="tree")
+    expect(button).to_be_hidden()
+    (route,) = held
+    route.continue_()
+    expect(button).to_have_text(f"Select all {passing} that pass the filters")
+    button.click()
+    expect(bar(listed)).to_contain_text(f"{passing} selected")

@@ -201,3 +201,29 @@ def test_axe_finds_nothing_on_the_map_of_similarity(
     open_map(visit)
     assert findings(visit) == []
     assert visit.overflow() <= 0
+
+
+def test_points_that_arrive_before_the_size_of_the_map_is_known_are_drawn_later(visit: Visit) -> None:
+    visit.page.add_init_script(
+        """(() => {
+          const held = [];
+          let isHeld = true;
+          const Observer = ResizeObserver;
+          window.ResizeObserver = class extends Observer {
+            constructor(act) {
+              super((...given) => (isHeld ? held.push(() => act(...given)) : act(...given)));
+            }
+          };
+          window.reportSizes = () => {
+            isHeld = false;
+            for (const act of held) act();
+          };
+        })()"""
+    )
+    open_map(visit)
+    frames = "new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
+    visit.page.evaluate(frames)
+    visit.page.evaluate("reportSizes()")
+    visit.page.evaluate(frames)
+    ground = "canvas => [...canvas.getContext('2d').getImageData(2, 2, 1, 1).data]"
+    assert canvas(visit).evaluate(ground) == [255, 255, 255, 255]

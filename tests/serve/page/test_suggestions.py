@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from playwright.sync_api import Locator, expect
+from playwright.sync_api import Locator, Route, expect
 
 from serve.page.browsing import Visit
 from serve.page.conftest import Visiting
@@ -155,3 +155,49 @@ def test_axe_finds_nothing_in_suggestions(visiting: Visiting, learned: Server, a
     visit.page.evaluate("scrollTo(0, 0)")
     assert findings(visit) == []
     assert visit.overflow() <= 0
+
+
+@pytest.mark.parametrize(("given", "used"), [("0", "0.01"), ("-3", "0.01"), ("7", "1"), ("", "0.9")])
+def test_a_threshold_that_is_no_probability_is_corrected_where_it_was_typed(
+    visiting: Visiting, learned: Server, given: str, used: str
+) -> None:
+    visit = visiting(learned)
+    open_suggestions(visit)
+    field = visit.page.get_by_label("Probability at least")
+    field.fill("0.5")
+    field.press("Tab")
+    with visit.page.expect_response(re.compile(f"min_probability={used}&")):
+        field.fill(given)
+        field.press("Tab")
+    expect(field).to_have_value(used)
+
+
+def test_suggestions_of_which_none_is_uncertain_say_so(visiting: Visiting, learned: Server) -> None:
+    visit = visiting(learned)
+
+    def improbable(route: Route) -> None:
+        content = route.fetch().json()
+        for hit in content["hits"]:
+            hit["probability"] = 0.04
+        route.fulfill(json=content)
+
+    visit.page.route(re.compile(r"/api/suggestions\?"), improbable)
+    open_suggestions(visit)
+    message = visit.page.locator(".suggestions-message")
+    expect(message).to_have_text("None of these is near 50 %: try confident ones first, or another label.")
+    visit.role("button", "Confident first").click()
+    expect(message).to_be_empty()
+    visit.page.unroute_all(behavior="ignoreErrors")
+
+
+def test_the_answer_of_a_suggestion_lies_on_its_image(visiting: Visiting, learned: Server) -> None:
+    visit = visiting(learned)
+    open_suggestions(visit)
+    suggestion(visit, 0).get_by_role("button", name="Accept").click()
+    answer = suggestion(visit, 0).locator(".answered")
+    expect(answer).to_have_text("accepted")
+    inside, image = answer.bounding_box(), suggestion(visit, 0).locator(".frame").bounding_box()
+    assert inside is not None
+    assert image is not None
+    assert image["y"] < inside["y"]
+    assert inside["y"] + inside["height"] < image["y"] + image["height"]

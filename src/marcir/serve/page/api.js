@@ -1,11 +1,11 @@
 // Requests to the service. URLs are relative, so that the page also works below a path of a proxy.
 
-import { filterQuery, listQuery, sampleQuery, searchQuery } from "./state.js";
+import { MAX_PAGE, filterQuery, listQuery, sampleQuery, searchQuery } from "./state.js";
 
 const MAX_RETRIES = 6;
 
 /** An error of the service, or of the connection (status 0). */
-export class ServiceError extends Error {
+class ServiceError extends Error {
   constructor(status, message) {
     super(message);
     this.status = status;
@@ -42,6 +42,12 @@ export const openSession = (token) => request("api/session", post({ token }));
 export const collections = (options) => json("api/collections", options);
 export const collection = (name, options) =>
   json(`api/collection?${new URLSearchParams({ name, limit: "1" })}`, options);
+/** Images of a collection that are no longer in the archive, `MAX_PAGE` at a time. */
+export const missingMembers = (name, offset, options) =>
+  json(
+    `api/collection?${new URLSearchParams({ name, missing: "true", offset: String(offset), limit: String(MAX_PAGE) })}`,
+    options,
+  );
 export const collectionExportUrl = (name, format) =>
   `api/collection/export?${new URLSearchParams({ name, format })}`;
 /** @param {{ids: string[]}|{filter: object}} selection */

@@ -10,7 +10,7 @@ const LONGEST = 100;
  * @param {(answer: (value: any) => void) => Node[]} content
  * @returns {Promise<any>} null where it was closed
  */
-function asked(heading, content) {
+export function asked(heading, content) {
   const dialog = /** @type {HTMLDialogElement} */ (byId("question"));
   return new Promise((resolve) => {
     let given = null;

@@ -4,6 +4,7 @@ import * as api from "./api.js";
 import { byId, el, icon } from "./dom.js";
 import { downloadMenu } from "./exports.js";
 import { count, counted } from "./format.js";
+import { showMissing } from "./missing-images.js";
 import { collectionRef } from "./query-images.js";
 import { withChanges, withQuery } from "./state.js";
 
@@ -23,6 +24,7 @@ export function makeCollectionHead({ go, collections }) {
   function draw(state, answer, archive) {
     const name = state.collection;
     const likeThese = withQuery({ ...state, collection: null }, { like: [collectionRef(name)] });
+    const removeMissing = collections.isEditable() ? (ids) => collections.removeMissing(name, ids) : null;
     const files = [
       ["CSV", api.collectionExportUrl(name, "csv")],
       ...(archive.has_bbox ? [["GeoJSON", api.collectionExportUrl(name, "geojson")]] : []),
@@ -33,7 +35,12 @@ export function makeCollectionHead({ go, collections }) {
         "div",
         { class: "collection-words" },
         el("h2", { class: "collection-title" }, icon("collection"), el("span", {}, name)),
-        el("p", { class: "muted small", id: "collection-count" }, answer ? words(answer) : ""),
+        el(
+          "div",
+          { class: "collection-about small" },
+          el("p", { class: "muted", id: "collection-count" }, answer ? words(answer) : ""),
+          answer?.missing > 0 && button("info", "Which ones", () => showMissing(name, removeMissing), true),
+        ),
       ),
       el(
         "div",

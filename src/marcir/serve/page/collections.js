@@ -123,6 +123,15 @@ export function makeCollections({ getState, go, selection, onChange, onToken }) 
     onChange();
   }
 
+  /** Images that are no longer in the archive: they could not be added again, so there is no undo. */
+  async function removeMissing(name, ids) {
+    const again = () => removeMissing(name, ids);
+    const done = await change(() => api.removeFromCollection(name, { ids }), { again });
+    if (done === null) return;
+    notice(`${counted(done.changed, "image")} removed from ${name}.`);
+    onChange();
+  }
+
   async function rename(name) {
     const chosen = await named({ heading: `Rename ${name}`, label: "Name", action: "Rename", value: name });
     if (!chosen || chosen.name === name) return;
@@ -149,6 +158,7 @@ export function makeCollections({ getState, go, selection, onChange, onToken }) 
     element,
     addSelected,
     removeSelected,
+    removeMissing,
     rename,
     remove,
     isEditable: () => editable,

@@ -102,6 +102,7 @@ class Painter {
 
   /** @param {Set<number>} chosen points that are shown as selected */
   draw(points, camera, ratio, chosen) {
+    if (this.#pixels === null) return; // its size is not known yet; `resize` comes before the next call
     this.#pixels.fill(packed(GROUND[this.#theme]));
     const radius = radiusOf(points.size, camera) * ratio;
     const stencils = [

@@ -2,6 +2,7 @@
 
 import * as api from "./api.js";
 import { el, icon } from "./dom.js";
+import { makeMenu } from "./menu.js";
 import { showBusy, notice } from "./notices.js";
 import { MAX_PAGE, searchQuery } from "./state.js";
 import { count } from "./format.js";
@@ -35,25 +36,10 @@ function searchExport(state, format) {
 
 /** A menu of files. @param {[string, string][]} files names and addresses */
 export function downloadMenu(files) {
-  const menu = el(
-    "details",
-    { class: "menu" },
+  return makeMenu(
     el("summary", { class: "button" }, icon("download"), "Export"),
     el("ul", {}, ...files.map(([words, address]) => el("li", {}, entry(words, address)))),
   );
-  const close = (event) => {
-    if (!menu.isConnected) return document.removeEventListener("click", close);
-    if (!menu.contains(event.target) || event.target.closest("a")) menu.open = false;
-    return undefined;
-  };
-  document.addEventListener("click", close);
-  menu.addEventListener("keydown", (event) => {
-    if (event.key !== "Escape" || !menu.open) return;
-    event.stopPropagation();
-    menu.open = false;
-    menu.querySelector("summary").focus();
-  });
-  return menu;
 }
 
 /** A link, so that its URL can be copied; a click uses a script, so that an error can be shown. */

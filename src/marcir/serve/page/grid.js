@@ -72,7 +72,7 @@ export function makeGrid({ hrefOf, onSearch, onMark, onOpen, selection }) {
   selection.onChange(showSelection);
 
   return {
-    show(hits, { offset, query }) {
+    show(hits, { offset, query, pageLabels }) {
       const had =
         grid.contains(document.activeElement) || (focusPending && document.activeElement === byId("results"));
       focusPending = false;
@@ -81,6 +81,7 @@ export function makeGrid({ hrefOf, onSearch, onMark, onOpen, selection }) {
         tile(hit, {
           place: hit.similarity === null ? null : offset + at + 1,
           query,
+          pageLabels,
           href: hrefOf(hit.id),
           onSearch,
           onMark,

@@ -3,7 +3,7 @@
 import * as annotations from "./annotations-api.js";
 import { el } from "./dom.js";
 import { labelNameField } from "./label-edits.js";
-import { NOT_ABSENT, labelRow, originOf, stateBadge, stateOf } from "./label-states.js";
+import { NOT_ABSENT, STATES, labelRow, originOf, stateBadge, stateOf } from "./label-states.js";
 
 /**
  * @param {any} image the response of /api/image
@@ -32,8 +32,7 @@ export function labelDetail(image, { edits, onChanged }) {
     labelNameField({
       id: "detail-label",
       words: "Label, known or new",
-      action: "Present",
-      onName: (name) => set(name, "present"),
+      actions: STATES.map((state) => [stateBadge(state), (name) => set(name, state)]),
     }),
     el("p", { class: "muted small" }, `Page: stated here. Table: from the archive. ${NOT_ABSENT}`),
     history(image.id),

@@ -72,10 +72,10 @@ export function makeLabelEdits({ onToken }) {
 }
 
 /**
- * A field for the name of a label, known or new, with a button.
- * @param {{id: string, words: string, action: string, onName: (name: string) => void}} about
+ * A field for the name of a label, known or new, with a button for each action; Enter does the first.
+ * @param {{id: string, words: string, actions: [content: Node|string, act: (name: string) => void][]}} about
  */
-export function labelNameField({ id, words, action, onName }) {
+export function labelNameField({ id, words, actions }) {
   const field = el("input", {
     class: "field",
     id,
@@ -88,17 +88,19 @@ export function labelNameField({ id, words, action, onName }) {
     placeholder: words,
     "aria-label": words,
   });
+  const buttons = actions.map(([content]) => el("button", { class: "button", type: "submit" }, content));
   const submit = (event) => {
     event.preventDefault();
     const name = field.value.trim();
     if (!name) return;
     field.value = "";
-    onName(name);
+    const [, act] = actions[buttons.indexOf(event.submitter)];
+    act(name);
   };
   return el(
     "form",
     { class: "label-name-form", on: { submit } },
     field,
-    el("button", { class: "button", type: "submit" }, action),
+    ...buttons,
   );
 }

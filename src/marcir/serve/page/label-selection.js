@@ -61,8 +61,7 @@ export function makeLabelSelection({ edits, selection, onDone }) {
         labelNameField({
           id: "label-selection-field",
           words: "Label, known or new",
-          action: "Give it",
-          onName: give,
+          actions: [["Give it", give]],
         }),
         el("p", { class: "muted small" }, NOT_ABSENT),
       );

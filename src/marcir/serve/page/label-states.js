@@ -32,7 +32,7 @@ export const stateBadge = (state) => el("span", { class: `state state-${state}` 
  * Three buttons, of which one is pressed, and one that withdraws what the page says.
  * @param {{label: string, state: string|null, onPage: boolean, onSet: (state: string) => void}} about
  */
-export function stateButtons({ label, state, onPage, onSet }) {
+function stateButtons({ label, state, onPage, onSet }) {
   return el(
     "span",
     { class: "states", role: "group", "aria-label": label },

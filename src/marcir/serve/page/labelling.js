@@ -3,9 +3,10 @@
 import * as api from "./api.js";
 import { byId, closeButton, el, icon, stepButton } from "./dom.js";
 import { count, shortName } from "./format.js";
+import { enterLabelling, leaveDialog } from "./history.js";
 import { labelNameField } from "./label-edits.js";
 import { KEYS, makeLabelKeys } from "./label-keys.js";
-import { NOT_ABSENT, labelRow, originOf, stateBadge, stateOf } from "./label-states.js";
+import { NOT_ABSENT, STATES, labelRow, originOf, stateBadge, stateOf } from "./label-states.js";
 import { announce, notice } from "./notices.js";
 
 /**
@@ -21,6 +22,7 @@ export function makeLabelling({ edits, onRetrain, onClose }) {
   let undone = Promise.resolve(); // when what was undone last is shown
   let keys = null;
   let changes = 0; // so far
+  const labelled = new Set(); // images that were labelled since the dialog was opened
   let ids = [];
   let at = 0;
   let more = null;
@@ -63,7 +65,7 @@ export function makeLabelling({ edits, onRetrain, onClose }) {
   async function step(by) {
     if (by > 0 && at === ids.length - 1 && more !== null) {
       try {
-        ids.push(...(await more(ids.length)).filter((id) => !ids.includes(id)));
+        await loadMore();
       } catch (error) {
         notice(error.message, { problem: true });
         return;
@@ -77,6 +79,18 @@ export function makeLabelling({ edits, onRetrain, onClose }) {
     at = next;
     await show();
     announce(`Image ${at + 1}: ${shortName(here())}`);
+  }
+
+  /** Adds the next images. Labelled ones may have left a search that is filtered by labels, so it may be shorter. */
+  async function loadMore() {
+    let offset = ids.length - labelled.size;
+    for (;;) {
+      const found = await more(offset);
+      const others = found.filter((id) => !ids.includes(id));
+      ids.push(...others);
+      offset += found.length;
+      if (others.length || !found.length) return;
+    }
   }
 
   /**
@@ -98,6 +112,7 @@ export function makeLabelling({ edits, onRetrain, onClose }) {
     const labels = labelsOf(found);
     if (!labels.length) return;
     const mine = (changes += 1);
+    labelled.add(id);
     for (const label of labels) {
       found.labels = found.labels.filter((each) => each !== label);
       found.unknown = found.unknown.filter((each) => each !== label);
@@ -144,7 +159,7 @@ export function makeLabelling({ edits, onRetrain, onClose }) {
       step(1);
     } else if (event.key === "ArrowLeft") step(-1);
     else if (event.key === "Backspace" || digit === "0")
-      change((found) => keys.all().filter((label) => found.page_labels[label] !== undefined), "cleared");
+      change((found) => Object.keys(found.page_labels), "cleared");
     else if (digit !== undefined) {
       const label = keys.all()[Number(digit) - 1];
       if (label !== undefined) change(() => [label], event.shiftKey ? "absent" : "present");
@@ -155,6 +170,7 @@ export function makeLabelling({ edits, onRetrain, onClose }) {
     forget();
     content.replaceChildren();
     document.body.append(byId("notices"));
+    leaveDialog();
     onClose();
   });
 
@@ -192,11 +208,17 @@ export function makeLabelling({ edits, onRetrain, onClose }) {
     });
   }
 
+  /** Labels that are on no key: those the image has, and those the page states. */
   function others() {
     const found = image();
-    const left = found ? found.labels.filter((label) => !keys.all().includes(label)) : [];
+    const names = found ? [...new Set([...found.labels, ...Object.keys(found.page_labels)])] : [];
+    const left = names.filter((label) => !keys.all().includes(label));
     if (!left.length) return null;
-    return el("p", { class: "small" }, "Also ", stateBadge("present"), `: ${left.join(", ")}`);
+    const parts = STATES.map((state) => {
+      const here = left.filter((label) => stateOf(found, label, edits.isKnown) === state);
+      return here.length > 0 && el("span", {}, stateBadge(state), `: ${here.join(", ")}`);
+    });
+    return el("p", { class: "labelling-others small" }, "Not on a key:", ...parts);
   }
 
   function addLabel(label) {
@@ -235,8 +257,7 @@ export function makeLabelling({ edits, onRetrain, onClose }) {
         labelNameField({
           id: "labelling-new",
           words: "Label, known or new",
-          action: "Put on a key",
-          onName: addLabel,
+          actions: [["Put on a key", addLabel]],
         }),
         el(
           "div",
@@ -297,6 +318,7 @@ export function makeLabelling({ edits, onRetrain, onClose }) {
   }
 
   return {
+    close: () => dialog.close(),
     /** The labels on the keys, once the archive is known. */
     build(archive) {
       keys ??= makeLabelKeys(archive);
@@ -312,7 +334,9 @@ export function makeLabelling({ edits, onRetrain, onClose }) {
       at = Math.max(0, ids.indexOf(first));
       more = rest;
       total = size;
+      labelled.clear();
       dialog.showModal();
+      enterLabelling();
       dialog.append(byId("notices")); // what lies outside an open dialog cannot be used
       show();
     },

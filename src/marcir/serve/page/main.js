@@ -13,7 +13,9 @@ import {
   enterDetail,
   finishHistoryStep,
   isDetail,
-  leaveDetail,
+  isDialog,
+  isLabelling,
+  leaveDialog,
   whenHistoryReady,
 } from "./history.js";
 import { listen } from "./keyboard.js";
@@ -67,9 +69,9 @@ const go = (next, options = {}) => whenHistoryReady(() => move(next, options));
 function move(next, { top = false, sameStep = null, replace = false }) {
   const fresh = asks(next) !== asks(state);
   if (address(next) === address(state)) return;
-  const overDetail = isDetail(history.state); // this search already has an entry below it
-  if (!overDetail) history.replaceState({ scroll: scrollY }, "");
-  if (overDetail || replace || (sameStep !== null && sameStep === lastStep))
+  const overDialog = isDialog(history.state); // this search already has an entry below it
+  if (!overDialog) history.replaceState({ scroll: scrollY }, "");
+  if (overDialog || replace || (sameStep !== null && sameStep === lastStep))
     history.replaceState({}, "", address(next));
   else history.pushState({}, "", address(next));
   detail.close();
@@ -98,7 +100,7 @@ const refreshMarks = () => {
 
 /** Keeps what the map shows in the address, without a new entry of the history. */
 function keepView(view) {
-  if (isDetail(history.state)) return;
+  if (isDialog(history.state)) return;
   state = { ...state, map: view };
   history.replaceState(history.state, "", address(state));
 }
@@ -117,14 +119,14 @@ const detail = makeDetail({
   onMark: tray.mark,
   onOpen: (id) => enterDetail(id, detailAddress(id)),
   onClose(id) {
-    leaveDetail(address(state));
+    leaveDialog(address(state));
     grid.focus(id);
     work.follow();
   },
   labelsOf: (image, onChanged) => work.labelDetail(image, onChanged),
 });
 const grid = makeGrid({ hrefOf, onSearch: searchWith, onMark: tray.mark, onOpen: detail.open, selection });
-const selectionBar = makeSelectionBar({ getState, go, getPassing: () => passing, selection });
+const selectionBar = makeSelectionBar({ getState, go, getPassing: knownPassing, selection });
 const collections = makeCollections({ getState, go, selection, onChange: reload, onToken: session.ask });
 const collectionHead = makeCollectionHead({ go, collections });
 selectionBar.addAction({
@@ -146,7 +148,7 @@ const work = makeWork({
   getShown: () => grid.ids(),
   focusedId: () => grid.focusedId(),
   nextImages,
-  getTotal: () => (kindOf(state) === null && state.offset === 0 ? passing : null),
+  getTotal: () => (kindOf(state) === null && state.offset === 0 ? knownPassing() : null),
   onOpen: detail.open,
   onLabelled: labelled,
   onFilters: openDrawer,
@@ -271,7 +273,7 @@ function show(asked, answer) {
   query.show(asked, found);
   toolbar.show(asked, answer, archive);
   detail.setHits(answer.hits, { query: found, offset: asked.offset });
-  grid.show(answer.hits, { query: found, offset: asked.offset });
+  grid.show(answer.hits, { query: found, offset: asked.offset, pageLabels: archive.page_labels });
   map.show(asks(asked), state, answer.hits);
   refreshMarks();
   if (answer.hits.length) problem.hide();
@@ -287,6 +289,11 @@ function fail(error, again) {
   }
   toolbar.bare(state, "");
   problem.failed(error, state);
+}
+
+/** How many images pass the filters; null while they are counted. */
+function knownPassing() {
+  return countedFilter === filterQuery(state).toString() ? passing : null;
 }
 
 /** Updates the counts beside the labels, which depend on the filter only. */
@@ -371,6 +378,7 @@ async function begin() {
 drawIcons();
 makeThemeSwitch();
 if (firstDetail !== null) beginWithDetail(firstDetail);
+else leaveDialog(); // the page was loaded again while images were labelled
 listen({
   grid,
   tray,
@@ -403,6 +411,7 @@ addEventListener("popstate", (event) => {
   lastStep = null;
   if (finishHistoryStep()) return;
   if (!isDetail(event.state)) detail.close();
+  if (!isLabelling(event.state)) work.closeLabelling();
   const next = readState(location.search);
   if (address(next) !== address(state)) {
     const fresh = asks(next) !== asks(state);
@@ -412,5 +421,6 @@ addEventListener("popstate", (event) => {
     if (archive) refresh({ fresh, scroll: event.state?.scroll ?? 0 });
   }
   if (isDetail(event.state)) detail.open(event.state.detail);
+  if (isLabelling(event.state)) work.label();
 });
 begin();

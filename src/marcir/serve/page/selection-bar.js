@@ -17,8 +17,9 @@ const MAX_EXAMPLES = 50;
  */
 
 /**
- * @param {{getState: () => import("./state.js").State, go: Function, getPassing: () => number,
- *   selection: ReturnType<import("./selection.js").makeSelection>}} acts `getPassing`: images that pass the filters
+ * @param {{getState: () => import("./state.js").State, go: Function, getPassing: () => number|null,
+ *   selection: ReturnType<import("./selection.js").makeSelection>}} acts `getPassing`: how many images pass the
+ *   filters; null while they are counted
  */
 export function makeSelectionBar({ getState, go, getPassing, selection }) {
   const bar = byId("selection");
@@ -40,16 +41,16 @@ export function makeSelectionBar({ getState, go, getPassing, selection }) {
     bar.hidden = selection.isEmpty();
     if (bar.hidden) return;
     const passing = getPassing();
-    const filtered = hasFilter(getState());
     number.textContent = `${count(selection.size())} selected`;
-    all.hidden = selection.isFilter() || selection.size() >= passing;
-    all.textContent = filtered
-      ? `Select all ${count(passing)} that pass the filters`
-      : `Select all ${counted(passing, "image")}`;
+    all.hidden = passing === null || selection.isFilter() || selection.size() >= passing;
+    if (!all.hidden)
+      all.textContent = hasFilter(getState())
+        ? `Select all ${count(passing)} that pass the filters`
+        : `Select all ${counted(passing, "image")}`;
     for (const { action, button, text } of actions) {
       const words = action.words();
       button.hidden = words === null;
-      text.textContent = words ?? "";
+      text.textContent = button.title = words ?? "";
     }
   }
 

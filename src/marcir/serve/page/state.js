@@ -34,9 +34,9 @@ export const FILTERS = ["any", "all", "none"];
 /** Filters by place and time. */
 export const PLACE_FILTERS = ["bbox", "within", "from", "to"];
 const QUERY_PARAMETERS = ["id", "vector", "like", "unlike", "label", "at"];
-export const SORTS = ["id", "date", "random"];
-export const PAGE = 60;
-export const VIEWS = ["similarity", "suggestions"];
+const SORTS = ["id", "date", "random"];
+const PAGE = 60;
+const VIEWS = ["similarity", "suggestions"];
 export const MAX_PAGE = 200;
 
 /** @returns {State} */

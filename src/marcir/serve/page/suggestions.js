@@ -14,6 +14,9 @@ import { filterQuery } from "./state.js";
 
 const ROUND = 20; // images that are answered before the next ones are learned
 const THRESHOLD = 0.9;
+const LEAST_THRESHOLD = 0.01;
+/** Suggestions whose probabilities are farther than this from 50 % are not uncertain. */
+const UNCERTAIN = 0.25;
 const ANSWERS = { present: "accepted", absent: "rejected", skipped: "skipped" };
 
 /**
@@ -31,7 +34,7 @@ export function makeSuggestions({ getState, go, edits, onOpen, onRetrain }) {
     class: "field",
     id: "suggest-threshold",
     type: "number",
-    min: "0.01",
+    min: String(LEAST_THRESHOLD),
     max: "1",
     step: "0.01",
     value: String(THRESHOLD),
@@ -169,7 +172,9 @@ export function makeSuggestions({ getState, go, edits, onOpen, onRetrain }) {
     setCurrent(0);
     if (!hits.length)
       message.textContent = "Nothing is left to suggest: every image that passes is labelled or skipped.";
-    announce(`${counted(hits.length, "suggestion")} for ${found.label}.`);
+    else if (!getState().confident && hits.every(({ probability }) => Math.abs(probability - 0.5) > UNCERTAIN))
+      message.textContent = "None of these is near 50 %: try confident ones first, or another label.";
+    announce(`${counted(hits.length, "suggestion")} for ${found.label}. ${message.textContent}`.trim());
   }
 
   function tile(hit) {
@@ -194,15 +199,20 @@ export function makeSuggestions({ getState, go, edits, onOpen, onRetrain }) {
       "li",
       { class: "suggestion", data: { id: hit.id, answer: "" } },
       el(
-        "button",
-        {
-          class: "tile-link suggestion-link",
-          type: "button",
-          title: hit.id,
-          "aria-label": `${name}, ${percent}: details`,
-          on: { click: () => onOpen(hit.id) },
-        },
-        el("span", { class: "frame" }, thumbnail(thumbnailUrl(hit.id), { loading: "lazy" })),
+        "div",
+        { class: "tile-picture" },
+        el(
+          "button",
+          {
+            class: "tile-link suggestion-link",
+            type: "button",
+            title: hit.id,
+            "aria-label": `${name}, ${percent}: details`,
+            on: { click: () => onOpen(hit.id) },
+          },
+          el("span", { class: "frame" }, thumbnail(thumbnailUrl(hit.id), { loading: "lazy" })),
+        ),
+        el("span", { class: "place answered", "aria-hidden": "true" }),
       ),
       el(
         "span",
@@ -218,7 +228,6 @@ export function makeSuggestions({ getState, go, edits, onOpen, onRetrain }) {
         act("absent", "close", "Reject", "r"),
         act("skipped", "right", "Skip", "s"),
       ),
-      el("span", { class: "place answered", "aria-hidden": "true" }),
     );
     return made;
   }
@@ -271,7 +280,14 @@ export function makeSuggestions({ getState, go, edits, onOpen, onRetrain }) {
     }
   }
 
-  const least = () => Math.max(0, Math.min(1, Number(threshold.value) || THRESHOLD));
+  const least = () => Number(threshold.value);
+
+  /** Writes the threshold that is used into its field: to two digits and between its limits. */
+  function setThreshold() {
+    const given = threshold.value === "" ? THRESHOLD : Math.round(100 * least()) / 100;
+    threshold.value = String(Math.max(LEAST_THRESHOLD, Math.min(1, given)));
+    countAbove();
+  }
 
   async function countAbove() {
     const signal = totals.next();
@@ -349,7 +365,7 @@ export function makeSuggestions({ getState, go, edits, onOpen, onRetrain }) {
     if (at !== -1 && at !== current) setCurrent(at);
   });
   chooser.addEventListener("change", () => go({ ...getState(), suggest: chooser.value || null }));
-  threshold.addEventListener("change", countAbove);
+  threshold.addEventListener("change", setThreshold);
   acceptAll.addEventListener("click", acceptEverything);
   again.addEventListener("click", () => load({ focus: true }));
 

@@ -142,11 +142,17 @@ function detailsButton(hit, name, onOpen) {
 }
 
 /**
- * @param {{place: number|null, query: {labels: string[], unknown: string[]}, href: string, onSearch: Function, onMark: Function,
- *   onOpen: Function, onSelect: Function, isSelecting: () => boolean}} context
+ * @param {{place: number|null, query: {labels: string[], unknown: string[]}, pageLabels: string[], href: string,
+ *   onSearch: Function, onMark: Function, onOpen: Function, onSelect: Function, isSelecting: () => boolean}} context
+ *   `pageLabels`: those that the archive's table does not have
  */
-export function tile(hit, { place, query, href, onSearch, onMark, onOpen, onSelect, isSelecting }) {
+export function tile(
+  hit,
+  { place, query, pageLabels, href, onSearch, onMark, onOpen, onSelect, isSelecting },
+) {
   const agreement = agreementOf(hit, query);
+  // What was only given on the page is unknown of nearly all images, so it is shown where the query has it.
+  const unknown = hit.unknown.filter((label) => !pageLabels.includes(label) || query.labels.includes(label));
   const name = shortName(hit.id);
   const link = el(
     "a",
@@ -185,7 +191,7 @@ export function tile(hit, { place, query, href, onSearch, onMark, onOpen, onSele
         el("span", { class: "tile-actions" }, ...markButtons(hit.id, onMark), detailsButton(hit, name, onOpen)),
       ),
       agreement && agreementBadge(agreement),
-      hit.labels.length + hit.unknown.length > 0 && labelList(hit, LABELS_SHOWN),
+      hit.labels.length + unknown.length > 0 && labelList({ ...hit, unknown }, LABELS_SHOWN),
       hit.similarity !== null && el("p", { class: "tile-name", title: hit.id }, name),
     ),
   );

@@ -3,6 +3,7 @@
 import { activeFilters } from "./filters.js";
 import { byId, el, icon } from "./dom.js";
 import { exportMenu } from "./exports.js";
+import { makeMenu } from "./menu.js";
 import { sortMenu } from "./sorting.js";
 import { PLACE_FILTERS, hasFilter, isRandom, kindOf } from "./state.js";
 import { MAY_SHARE, agreementBadge } from "./tile.js";
@@ -164,7 +165,7 @@ export function makeToolbar({ go, onFilters, onOther, mapSwitch, density }) {
   };
 }
 
-/** What the frames mean, and the labels of the hits. */
+/** What the frames mean, and the labels of the hits: one line of two menus. */
 function about(answer, archive) {
   const parts = [answer.query.labels.length > 0 && legend(archive), shares(answer.label_shares ?? {})];
   return el("div", { class: "about-hits" }, ...parts);
@@ -174,48 +175,39 @@ function about(answer, archive) {
 function shares(all) {
   const names = Object.keys(all).sort((a, b) => all[b] - all[a] || a.localeCompare(b));
   if (!names.length) return null;
+  const percent = (name) => `${Math.round(100 * all[name])} %`;
+  const first = names.slice(0, SHARES_SHOWN).map((name) => `${name} ${percent(name)}`);
   const item = (name) =>
     el(
       "li",
       {},
       el("span", { class: "share-name" }, name),
-      " ",
-      el("span", { class: "number muted" }, `${Math.round(100 * all[name])} %`),
+      el("span", { class: "number muted" }, percent(name)),
     );
-  const rest = names.length - SHARES_SHOWN;
-  return el(
-    "div",
-    { class: "shares" },
-    el("span", { class: "muted" }, "Labels among these:"),
-    el(
-      "ul",
-      {},
-      ...names.slice(0, SHARES_SHOWN).map(item),
-      rest > 0 && el("li", { class: "muted", title: names.slice(SHARES_SHOWN).join(", ") }, `+${rest}`),
-    ),
+  return makeMenu(
+    el("summary", {}, el("span", {}, el("span", { class: "muted" }, "Labels among these: "), first.join(", "))),
+    el("ul", {}, ...names.map(item)),
+    "shares",
   );
 }
 
+const frameSample = (level) =>
+  el("span", { class: "frame-sample", data: { agreement: level }, "aria-hidden": "true" });
+
 function legend(archive) {
-  const entry = (level, words) =>
-    el(
-      "li",
-      {},
-      el("span", { class: "frame-sample", data: { agreement: level }, "aria-hidden": "true" }),
-      agreementBadge({ level, words }),
-    );
-  return el(
-    "div",
-    { class: "legend" },
-    el("span", { class: "muted" }, "Frame:"),
+  const short = (level) => el("span", { class: "legend-short" }, frameSample(level), level);
+  const entry = (level, words) => el("li", {}, frameSample(level), agreementBadge({ level, words }));
+  return makeMenu(
+    el("summary", {}, el("span", { class: "muted" }, "Frame:"), ...["all", "some", "none"].map(short)),
     el(
       "ul",
       {},
-      entry("all", "all"),
-      entry("some", "some"),
+      entry("all", "all of the query's labels"),
+      entry("some", "some of them"),
       entry("none", "none of the query's labels"),
       archive.labels.some(({ unknown }) => unknown) && entry("open", MAY_SHARE),
-      el("li", { class: "legend-label" }, icon("check"), el("span", {}, "shared label")),
+      el("li", { class: "legend-label" }, icon("check"), el("span", {}, "a label that the query has, too")),
     ),
+    "legend",
   );
 }

@@ -10,6 +10,12 @@ import { makeLabelling } from "./labelling.js";
 import { makeRetrain } from "./retrain.js";
 import { makeSuggestions } from "./suggestions.js";
 
+/** Why a view that the address names is not there. */
+const REASONS = {
+  similarity: "This archive has no similarity map: marcir index computes it. These are the images.",
+  suggestions: "Suggestions need marcir serve --allow-edits. These are the images.",
+};
+
 /**
  * @param {{getState: Function, go: Function, address: (state: any) => string, selection: any,
  *   getShown: () => string[], focusedId: () => string|null, nextImages: (offset: number) => Promise<string[]>, getTotal: () => number|null,
@@ -34,6 +40,7 @@ export function makeWork({
   const nav = byId("views");
   let archive = null;
   let changed = false;
+  let shown = null; // the view that is shown; null for the images
 
   const filterLine = el("div", { class: "view-filters" });
   const filterButton = el(
@@ -76,7 +83,7 @@ export function makeWork({
       event.preventDefault();
       go({ ...getState(), view }, { top: true });
     };
-    const here = getState().view === view;
+    const here = shown === view;
     return el(
       "a",
       {
@@ -123,6 +130,7 @@ export function makeWork({
   return {
     isEditable: () => archive?.editable ?? false,
     label: labelImages,
+    closeLabelling: labelling.close,
     /** The button for the bar of the selection. */
     labelSelection: labelSelection.open,
     /** The part of the details of an image that is about its labels; null where nothing may be changed. */
@@ -136,18 +144,19 @@ export function makeWork({
     },
     /** @returns {boolean} whether something else than the images is shown */
     show(state) {
-      const view = offered().some(([name, , , there]) => name === state.view && there) ? state.view : null;
+      shown = offered().some(([name, , , there]) => name === state.view && there) ? state.view : null;
       drawNav();
-      byId("results").classList.toggle("with-view", view !== null);
-      place.hidden = view === null;
-      if (view === null) {
-        place.replaceChildren();
+      byId("results").classList.toggle("with-view", shown !== null);
+      place.hidden = state.view === null;
+      if (shown === null) {
+        const reason = REASONS[state.view];
+        place.replaceChildren(reason ? el("p", { class: "muted", role: "status" }, reason) : "");
         if (changed) follow();
         return false;
       }
-      if (!place.contains(views[view].element)) place.replaceChildren(filterLine, views[view].element);
+      if (!place.contains(views[shown].element)) place.replaceChildren(filterLine, views[shown].element);
       filterLine.replaceChildren(filterButton, activeFilters(state, go) ?? "");
-      views[view].show(archive);
+      views[shown].show(archive);
       return true;
     },
   };
