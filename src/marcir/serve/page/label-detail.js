@@ -11,7 +11,8 @@ import { NOT_ABSENT, labelRow, originOf, stateBadge, stateOf } from "./label-sta
  */
 export function labelDetail(image, { edits, onChanged }) {
   const set = async (label, state) => {
-    if (await edits.set([{ label, state, ids: [image.id] }])) onChanged();
+    await edits.set([{ label, state, ids: [image.id] }]);
+    onChanged();
   };
   const row = (label) => {
     const state = stateOf(image, label, edits.isKnown);
@@ -32,8 +33,8 @@ export function labelDetail(image, { edits, onChanged }) {
     labelNameField({
       id: "detail-label",
       words: "Label, known or new",
-      action: "Present",
-      onName: (name) => set(name, "present"),
+      actions: { Present: "present", Absent: "absent", Unknown: "unknown" },
+      onName: set,
     }),
     el("p", { class: "muted small" }, `Page: stated here. Table: from the archive. ${NOT_ABSENT}`),
     history(image.id),

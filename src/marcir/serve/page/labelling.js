@@ -108,8 +108,16 @@ export function makeLabelling({ edits, onRetrain, onClose }) {
     }
     if (dialog.open && here() === id) draw();
     announce(`${labels.join(", ")}: ${state}`);
-    await edits.set(labels.map((label) => ({ label, state, ids: [id] })));
-    if (changes === mine) await reload(id); // else the last change does so
+    let failed = false;
+    const follow = () => (failed || changes === mine) && reload(id); // else the last change does so
+    await edits.set(
+      labels.map((label) => ({ label, state, ids: [id] })),
+      () => {
+        follow();
+        failed = true;
+      },
+    );
+    await follow();
   }
 
   /** Shows what the service says of an image, unless it was changed again meanwhile. */
@@ -126,10 +134,13 @@ export function makeLabelling({ edits, onRetrain, onClose }) {
   }
 
   function undo() {
-    undone = undone.then(async () => {
-      await edits.undo();
-      forget();
-      await show();
+    undone = new Promise((resolve) => {
+      const follow = async () => {
+        forget();
+        await show();
+        resolve();
+      };
+      edits.undo({ onFailed: follow }).then(follow);
     });
   }
 
@@ -144,7 +155,7 @@ export function makeLabelling({ edits, onRetrain, onClose }) {
       step(1);
     } else if (event.key === "ArrowLeft") step(-1);
     else if (event.key === "Backspace" || digit === "0")
-      change((found) => keys.all().filter((label) => found.page_labels[label] !== undefined), "cleared");
+      change((found) => Object.keys(found.page_labels), "cleared");
     else if (digit !== undefined) {
       const label = keys.all()[Number(digit) - 1];
       if (label !== undefined) change(() => [label], event.shiftKey ? "absent" : "present");
@@ -235,7 +246,7 @@ export function makeLabelling({ edits, onRetrain, onClose }) {
         labelNameField({
           id: "labelling-new",
           words: "Label, known or new",
-          action: "Put on a key",
+          actions: { "Put on a key": "" },
           onName: addLabel,
         }),
         el(
