@@ -145,10 +145,22 @@ def main_train(arguments: list[str]) -> None:
 
 
 def test_the_commands_name_what_there_is(store: Path) -> None:
-    labelled, commands = retrain_commands(LanceStore(store), Annotations(store.with_name("other.sqlite")))
+    found = retrain_commands(LanceStore(store), Annotations(store.with_name("other.sqlite")))
+    labelled, commands = found.labelled, found.commands
     assert labelled == 40
     assert f"--annotations {store.with_name('other.sqlite')}" in commands[0][1]
     assert "--dataset manifest" in commands[1][1], "training finds annotations only beside the store"
+
+
+def test_the_commands_score_incomplete_labels_and_say_what_that_means(store: Path, indexed: Path) -> None:
+    incomplete = retrain_commands(LanceStore(store), marcir.open_annotations(store))
+    complete = retrain_commands(LanceStore(indexed / "a.store"), Annotations(None))
+    for found, allowed in ((incomplete, True), (complete, False)):
+        scored = [text for _, text in found.commands if " evaluate " in text]
+        assert [" --allow-incomplete" in text for text in scored] == [allowed] * 2
+        assert all(" --split runs/a/split.json" in text for text in scored)
+    assert "pairs of images" in (incomplete.note or "")
+    assert complete.note is None
 
 
 @pytest.mark.slow
@@ -157,14 +169,14 @@ def test_the_commands_train_index_and_compare(
     store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    _, commands = retrain_commands(LanceStore(store), marcir.open_annotations(store))
-    for _, text in commands:
+    for _, text in retrain_commands(LanceStore(store), marcir.open_annotations(store)).commands:
         words = shlex.split(text)[1:]
         if words[0] == "train":  # a tiny network instead of a pretrained one
             words = [words[0], "--store", str(store), *SMALL, "--run", words[-1]]
-        if words[0] == "evaluate":
-            words.append("--allow-incomplete")
         assert main(words) == 0, text
+        if words[0] == "train":  # somebody goes on labelling meanwhile
+            annotations = marcir.open_annotations(store, writable=True)
+            annotations.labels.set([("barn", "absent", ["images/000030.png"])])
     old, new = (json.loads((tmp_path / name).read_text()) for name in ("old.json", "new.json"))
     assert old["judged_by"] == new["judged_by"], "both were scored on the same images by the same labels"
     assert (old["name"], new["name"]) == ("a.store", "a")

@@ -71,6 +71,56 @@ def test_an_undo_leaves_alone_what_others_changed_since(annotations: Annotations
     assert annotations.labels.states() == {"b": {"ship": "present"}}
 
 
+def test_an_edit_is_undone_by_its_number_whoever_made_the_last_one(annotations: Annotations) -> None:
+    labels = annotations.labels
+    labels.set([("ship", "present", ["a"])])
+    labels.set([("dock", "present", ["a", "b"])])
+    labels.set([("dock", "absent", ["b"])])
+    undone = labels.undo(edit=2)
+    assert (undone.edit, undone.undone, undone.changed, undone.kept) == (4, 2, 1, 1)
+    assert labels.states() == {"a": {"ship": "present"}, "b": {"dock": "absent"}}
+    for edit, problem in (
+        (2, "edit 2: somebody undid it already"),
+        (4, "edit 4: undoes another one"),
+        (9, "edit 9: there is no such change"),
+    ):
+        with pytest.raises(AnnotationError, match=problem):
+            labels.undo(edit=edit)
+    assert labels.undo().undone == 3, "without a number the last one that is not undone"
+    assert labels.undo(edit=1).changed == 1
+
+
+def test_removed_images_are_those_that_were_there(annotations: Annotations) -> None:
+    annotations.collections.create("Some", ["c", "a", "b"])
+    collection, removed = annotations.collections.remove("Some", ["b", "never", "c"])
+    assert (collection.images, removed) == (1, ["c", "b"]), "in the order of the collection"
+
+
+def test_names_that_look_the_same_are_one_name(annotations: Annotations) -> None:
+    composed, decomposed = "café", "cafe\u0301"
+    annotations.collections.create(decomposed)
+    with pytest.raises(AnnotationError, match="already"):
+        annotations.collections.create(composed)
+    assert annotations.collections.get(decomposed).name == composed
+    annotations.labels.set([(composed, "present", ["a"])])
+    assert annotations.labels.set([(decomposed, "present", ["a"])]).unchanged == 1
+    annotations.labels.set([(composed, "absent", ["b"])], known=[decomposed])
+    assert annotations.labels.states() == {"a": {composed: "present"}, "b": {decomposed: "absent"}}
+
+
+def test_an_unknown_collection_is_refused_with_the_nearest_name_alone(annotations: Annotations) -> None:
+    for number in range(120):
+        annotations.collections.create(f"Survey {number:03}")
+    with pytest.raises(MissingCollectionError) as error:
+        annotations.collections.get("Survey 1190")
+    assert str(error.value) == "there is no collection 'Survey 1190'. Did you mean 'Survey 119'?"
+    with pytest.raises(MissingCollectionError) as error:
+        annotations.collections.get("Harbours")
+    assert str(error.value) == (
+        "there is no collection 'Harbours'. It may have been renamed or deleted; choose one of the list."
+    )
+
+
 def test_changes_since_a_version_are_those_that_a_reader_lacks(annotations: Annotations) -> None:
     annotations.labels.set([("ship", "present", ["a"])])
     version = annotations.labels.version()

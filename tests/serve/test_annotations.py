@@ -60,6 +60,19 @@ def test_everything_that_passes_a_filter_goes_into_a_collection(editing_server: 
     assert rest["changed"] == len(wanted)
 
 
+def test_images_that_were_removed_are_named_so_that_they_can_be_added_again(
+    editing_server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = editing_server
+    server.change("/api/collections", name="Some", ids=[TWO, ONE])
+    removed = server.change("/api/collections/remove", name="Some", ids=[ONE, THREE, TWO])
+    assert (removed["changed"], removed["ids"]) == (2, [TWO, ONE])
+    server.change("/api/collections/add", name="Some", ids=removed["ids"])
+    monkeypatch.setattr("marcir.serve.served_annotations.MAX_RETURNED", 1)
+    many = server.change("/api/collections/remove", name="Some", ids=[ONE, TWO])
+    assert (many["changed"], many["ids"]) == (2, None)
+
+
 def test_a_collection_filters_searches_samples_and_counts(editing_server: Server) -> None:
     server = editing_server
     server.change("/api/collections", name="Some", ids=[ONE, TWO, THREE, NASTY[0]])
@@ -180,6 +193,26 @@ def test_edits_are_undone_one_by_one_and_all_are_kept(editing_server: Server) ->
     assert all(each["author"] == "local" and each["time"].endswith("Z") for each in changes)
 
 
+def test_a_change_of_labels_is_undone_by_its_number(editing_server: Server) -> None:
+    server = editing_server
+    mine = server.change("/api/labels", changes=[{"label": "barn", "state": "present", "ids": [ONE]}])
+    server.change("/api/labels", changes=[{"label": "silo", "state": "present", "ids": [ONE]}])
+    undone = server.change("/api/labels/undo", edit=mine["edit"])
+    assert (undone["undone"], undone["changed"]) == (mine["edit"], 1)
+    assert server.get("/api/image", id=ONE)["page_labels"] == {"silo": "present"}
+    again = server.post("/api/labels/undo", {"edit": mine["edit"]})
+    assert (again.status, "somebody undid it already" in again.error) == (422, True)
+    for edit in (99, 0, -1, 2**63, "x"):
+        assert server.post("/api/labels/undo", {"edit": edit}).status == 422
+
+
+def test_a_label_that_looks_like_one_of_the_table_is_that_label(editing_server: Server) -> None:
+    server = editing_server
+    for written in ("la\u0308ndlich", "ländlich"):
+        server.change("/api/labels", changes=[{"label": written, "state": "present", "ids": [ONE]}])
+    assert server.get("/api/image", id=ONE)["page_labels"] == {"ländlich": "present"}
+
+
 def test_labels_are_given_to_all_that_pass_a_filter(editing_server: Server) -> None:
     server = editing_server
     trees = ids(server, any="tree")
@@ -224,7 +257,10 @@ def test_the_commands_to_retrain_are_shown_to_editors(editing_server: Server, se
         ["marcir", command] for command in ("labels", "train", "index", "evaluate", "evaluate", "compare")
     ]
     assert found["labelled"] > 40
+    assert found["note"] is None
     assert server.refusal("/api/retrain")[0] == 403
+    editing_server.change("/api/labels", changes=[{"label": "barn", "state": "present", "ids": [ONE]}])
+    assert "Some labels are unknown" in editing_server.get("/api/retrain")["note"]
 
 
 # ---- Who may change what -------------------------------------------------------------------------
@@ -256,6 +292,8 @@ def test_pages_of_other_sites_and_forms_change_nothing(editing_server: Server) -
     for path, content in CHANGES:
         for site in ("cross-site", "same-site"):
             assert server.post(path, content, **{"Sec-Fetch-Site": site}).status == 403
+        for origin in ("http://evil.example", "null", server.url.replace("127.0.0.1", "localhost"), ""):
+            assert server.post(path, content, Origin=origin).status == 403
         for kind in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data", ""):
             reply = server.post(path, content, **{"Content-Type": kind})
             assert (reply.status, reply.error) == (415, "Content-Type: send application/json.")

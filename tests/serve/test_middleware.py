@@ -128,6 +128,32 @@ def test_pages_of_other_sites_cannot_make_the_service_work(server: Server) -> No
     assert server.ask("/api/embed", method="POST", body=b"x", headers=own).status == 422
 
 
+@pytest.mark.parametrize(
+    ("host", "origin", "site", "status"),
+    [
+        ("archive.example", "https://archive.example", "", 422),
+        ("Archive.example:8443", "https://archive.example:8443", "", 422),
+        ("archive.example", "https://archive.example:8443", "same-origin", 422),
+        ("archive.example", "https://archive.example:8443", "", 403),
+        ("archive.example", "https://evil.example", "", 403),
+        ("archive.example", "http://archive.example.evil.example", "", 403),
+        ("archive.example", "null", "", 403),
+        ("", "null", "", 403),
+    ],
+)
+def test_where_a_browser_does_not_say_which_site_asks_its_origin_must_be_the_host(
+    guarded_server: Server, host: str, origin: str, site: str, status: int
+) -> None:
+    """Browsers leave `Sec-Fetch-Site` out over plain HTTP, except for this machine."""
+    headers = {"Host": host, "Origin": origin, "Content-Type": "image/png"}
+    headers |= {"Authorization": f"Bearer {guarded_server.token}"} | (
+        {"Sec-Fetch-Site": site} if site else {}
+    )
+    reply = guarded_server.ask("/api/embed", method="POST", body=b"x", headers=headers)
+    assert reply.status == status
+    assert guarded_server.ask("/api/archive", headers={"Origin": origin}).status == 200, "nothing changes"
+
+
 # ---- Tokens --------------------------------------------------------------------------------------
 
 

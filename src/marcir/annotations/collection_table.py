@@ -3,10 +3,11 @@
 import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 
 from marcir.annotations.database import Database, now
 from marcir.annotations.names import check_collection, check_images
-from marcir.errors import AnnotationError, MissingCollectionError, did_you_mean
+from marcir.errors import AnnotationError, MissingCollectionError
 
 MAX_COLLECTIONS = 10_000
 MAX_MEMBERS = 100_000  # of one collection
@@ -70,11 +71,7 @@ class CollectionTable:
     def images(self, name: str) -> list[str]:
         """Ids of its images, in the order in which they were added."""
         with self._database.reading() as connection:
-            found = _find(connection, name)
-            rows = connection.execute(
-                "SELECT image FROM members WHERE collection = ? ORDER BY rowid", found[:1]
-            )
-            return [image for (image,) in rows]
+            return _images(connection, _find(connection, name)[0])
 
     def members(self, name: str, limit: int, offset: int = 0) -> list[Member]:
         """Some of its images, in the order in which they were added."""
@@ -134,20 +131,20 @@ class CollectionTable:
             changed = _add(connection, name, members, author)
             return _described(connection, name), changed
 
-    def remove(self, name: str, images: Sequence[str]) -> tuple[Collection, int]:
+    def remove(self, name: str, images: Sequence[str]) -> tuple[Collection, list[str]]:
         """Remove images.
 
         Returns:
-            The collection, and how many images were in it before.
+            The collection, and the images that were in it before, in its order.
         """
-        members = check_images(images)
+        wanted = set(check_images(images))
         with self._database.writing() as connection:
             found = _find(connection, name)[0]
-            rows = [(found, image) for image in members]
-            changed = connection.executemany("DELETE FROM members WHERE collection = ? AND image = ?", rows)
-            count = max(0, changed.rowcount)
-            _mark_changed(connection, found, count)
-            return _described(connection, name), count
+            removed = [image for image in _images(connection, found) if image in wanted]
+            rows = [(found, image) for image in removed]
+            connection.executemany("DELETE FROM members WHERE collection = ? AND image = ?", rows)
+            _mark_changed(connection, found, len(removed))
+            return _described(connection, name), removed
 
 
 def _collection(row: Sequence[str], images: int) -> Collection:
@@ -161,9 +158,22 @@ def _find(connection: sqlite3.Connection, name: str) -> tuple[str, ...]:
         "SELECT * FROM collections WHERE name = ?", (checked,)
     ).fetchone()
     if row is None:
-        names = [known for (known,) in connection.execute("SELECT name FROM collections LIMIT 100")]
-        raise MissingCollectionError(f"there is no collection '{checked}'. {did_you_mean(checked, names)}")
+        names = [known for (known,) in connection.execute("SELECT name FROM collections")]
+        raise MissingCollectionError(f"there is no collection '{checked}'. {_hint(checked, names)}")
     return row
+
+
+def _hint(name: str, known: Sequence[str]) -> str:
+    """The nearest name; not all of them, which may be thousands."""
+    spelled = {each.lower(): each for each in known}
+    if near := get_close_matches(name.lower(), spelled, n=1):
+        return f"Did you mean '{spelled[near[0]]}'?"
+    return "It may have been renamed or deleted; choose one of the list." if known else "There are none."
+
+
+def _images(connection: sqlite3.Connection, collection: str) -> list[str]:
+    rows = connection.execute("SELECT image FROM members WHERE collection = ? ORDER BY rowid", (collection,))
+    return [image for (image,) in rows]
 
 
 def _described(connection: sqlite3.Connection, name: str) -> Collection:

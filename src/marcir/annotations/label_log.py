@@ -1,12 +1,12 @@
 """Labels that people give to images: a log of changes, and the newest state of every label."""
 
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
 from marcir.annotations.database import Database, now
-from marcir.annotations.names import check_images, check_label
+from marcir.annotations.names import check_images, check_known_label
 from marcir.checks import check_choice
 from marcir.data.label_csv import State
 from marcir.errors import AnnotationError
@@ -83,17 +83,23 @@ class LabelLog:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def set(self, statements: Iterable[tuple[str, Statement, Sequence[str]]], author: str = "local") -> Edit:
+    def set(
+        self,
+        statements: Iterable[tuple[str, Statement, Sequence[str]]],
+        author: str = "local",
+        known: Collection[str] = (),
+    ) -> Edit:
         """Give labels to images, as one edit.
 
         Args:
             statements: Label, state and ids of the images.
             author: Who says so.
+            known: Labels whose spelling is kept; others are written in the normal form NFC of Unicode.
 
         Raises:
             AnnotationError: For names that no label can have, contradictions, and too many changes.
         """
-        wanted = _wanted(statements)
+        wanted = _wanted(statements, known)
         with self._database.writing() as connection:
             changes = [
                 (image, label, before, state)
@@ -104,22 +110,26 @@ class LabelLog:
             edit = _log(connection, changes, author) if changes else None
         return Edit(edit, len(changes), len(wanted) - len(changes))
 
-    def undo(self, author: str = "local") -> Undo:
-        """Take the author's last edit back that is not undone yet; labels changed since then stay."""
+    def undo(self, author: str = "local", edit: int | None = None) -> Undo:
+        """Take an edit back; labels changed since then stay.
+
+        Args:
+            author: Who does so.
+            edit: Its number; None for the author's last edit that is not undone yet.
+
+        Raises:
+            AnnotationError: For a number of no edit, of an undo, or of an edit that is undone already.
+        """
         with self._database.writing() as connection:
-            last = connection.execute(
-                "SELECT id FROM edits AS edit WHERE author = ? AND undoes IS NULL AND NOT EXISTS "
-                "(SELECT 1 FROM edits WHERE undoes = edit.id) ORDER BY id DESC LIMIT 1",
-                (author,),
-            ).fetchone()
-            if last is None:
+            undone = _last_edit(connection, author) if edit is None else _check_edit(connection, edit)
+            if undone is None:
                 return Undo(None, None, 0, 0)
             done = connection.execute(
-                "SELECT image, label, state, before FROM changes WHERE edit = ?", last
+                "SELECT image, label, state, before FROM changes WHERE edit = ?", (undone,)
             ).fetchall()
             back = [change for change in done if _state(connection, change[0], change[1]) == change[2]]
-            edit = _log(connection, back, author, last[0])
-        return Undo(edit, last[0], len(back), len(done) - len(back))
+            made = _log(connection, back, author, undone)
+        return Undo(made, undone, len(back), len(done) - len(back))
 
     def states(self, images: Iterable[str] | None = None) -> PageLabels:
         """What the page states, of all images or of some; images of which it states nothing are left out."""
@@ -174,10 +184,35 @@ class LabelLog:
             return newest, rows.fetchall()
 
 
-def _wanted(statements: Iterable[tuple[str, Statement, Sequence[str]]]) -> dict[tuple[str, str], Statement]:
+def _last_edit(connection: sqlite3.Connection, author: str) -> int | None:
+    row = connection.execute(
+        "SELECT id FROM edits AS edit WHERE author = ? AND undoes IS NULL AND NOT EXISTS "
+        "(SELECT 1 FROM edits WHERE undoes = edit.id) ORDER BY id DESC LIMIT 1",
+        (author,),
+    ).fetchone()
+    return None if row is None else int(row[0])
+
+
+def _check_edit(connection: sqlite3.Connection, edit: int) -> int:
+    row = connection.execute(
+        "SELECT undoes, EXISTS (SELECT 1 FROM edits WHERE undoes = ?1) FROM edits WHERE id = ?1", (edit,)
+    ).fetchone()
+    if row is None:
+        raise AnnotationError(f"edit {edit}: there is no such change of labels. Give the number of one.")
+    undoes, is_undone = row
+    if undoes is not None:
+        raise AnnotationError(f"edit {edit}: undoes another one. Set the labels again instead.")
+    if is_undone:
+        raise AnnotationError(f"edit {edit}: somebody undid it already. The labels stay as they are.")
+    return edit
+
+
+def _wanted(
+    statements: Iterable[tuple[str, Statement, Sequence[str]]], known: Collection[str]
+) -> dict[tuple[str, str], Statement]:
     wanted: dict[tuple[str, str], Statement] = {}
     for label, state, images in statements:
-        name = check_label(label)
+        name = check_known_label(label, known)
         check_choice("state", state, get_args(Statement))
         for image in check_images(images):
             if wanted.setdefault((image, name), state) != state:

@@ -1,6 +1,7 @@
 """Names of collections and labels, and ids of images, as annotations take them."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
+from unicodedata import normalize
 
 from marcir.data.label_csv import SIGNS
 from marcir.errors import AnnotationError
@@ -11,7 +12,7 @@ _SHOWN = 80
 
 
 def check_collection(name: str) -> str:
-    """The name of a collection, without spaces at its ends.
+    """The name of a collection, without spaces at its ends, in the normal form NFC of Unicode.
 
     Raises:
         AnnotationError: For an empty or a long name, and for invisible characters.
@@ -23,7 +24,7 @@ def check_collection(name: str) -> str:
 
 
 def check_label(name: str) -> str:
-    """The name of a label, as a list of a label table can hold it.
+    """The name of a label, as a list of a label table can hold it, in the normal form NFC of Unicode.
 
     Raises:
         AnnotationError: For a name that a label table would read as something else.
@@ -40,6 +41,21 @@ def check_label(name: str) -> str:
             "that it is unknown or absent. Give the state apart."
         )
     return label
+
+
+def check_known_label(name: str, known: Collection[str]) -> str:
+    r"""The name of a label, as it is spelled in a table, which need not be in the normal form.
+
+    Raises:
+        AnnotationError: As `check_label`.
+
+    >>> check_known_label("caf\u00e9", ["cafe\u0301"]) == "cafe\u0301"
+    True
+    """
+    label = check_label(name)
+    if (given := name.strip()) in known:
+        return given
+    return next((each for each in known if normalize("NFC", each) == label), label)
 
 
 def check_images(images: Iterable[str]) -> list[str]:
@@ -70,7 +86,7 @@ def shown(text: object) -> str:
 
 
 def _checked(kind: str, name: str) -> str:
-    stripped = name.strip() if isinstance(name, str) else ""
+    stripped = normalize("NFC", name).strip() if isinstance(name, str) else ""
     if not stripped:
         raise AnnotationError(f"{kind} {shown(name)}: give it a name.")
     if len(stripped) > MAX_NAME:

@@ -2,6 +2,7 @@
 
 import shlex
 from pathlib import PurePosixPath
+from typing import NamedTuple
 
 from marcir.annotations.annotations import Annotations, annotations_path
 from marcir.annotations.merge import merged_table
@@ -10,10 +11,28 @@ from marcir.config import TrainConfig, suggest_batch_size
 from marcir.search.store import Store
 
 _TRAIN_SHARE = 0.7  # of the images, in a random split
+_INCOMPLETE = (
+    "Some labels are unknown: the scores leave out the pairs of images that these leave open, and say little "
+    "where few pairs remain; marcir evaluate prints how many, and absent labels that are stated add pairs."
+)
 
 
-def retrain_commands(store: Store, annotations: Annotations) -> tuple[int, list[tuple[str, str]]]:
-    """How a model is trained on the labels of a store: images with known labels, titles and commands.
+class Retraining(NamedTuple):
+    """How a model is trained on the labels of a store, and compared.
+
+    Attributes:
+        labelled: Images of which any label is known.
+        commands: Titles and commands.
+        note: What the scores mean where labels are unknown; None where all are known.
+    """
+
+    labelled: int
+    commands: list[tuple[str, str]]
+    note: str | None
+
+
+def retrain_commands(store: Store, annotations: Annotations) -> Retraining:
+    """How a model is trained on the labels of a store.
 
     The commands train a head on ImageNet features, index into a new store, and score the model of the store
     and the new one on the test images of the new one.
@@ -27,7 +46,8 @@ def retrain_commands(store: Store, annotations: Annotations) -> tuple[int, list[
     """
     folder = str(folder_of_images(store))
     page = annotations.labels.states()
-    labelled = len(store.read(lambda snapshot: merged_table(snapshot, page)).rows)
+    rows = store.read(lambda snapshot: merged_table(snapshot, page)).rows
+    labelled, incomplete = len(rows), any(row.unknown for row in rows)
     base = PurePosixPath(store.uri.rstrip("/"))
     run, new, table = f"runs/{base.stem}", f"{base.with_suffix('')}-trained.store", f"{base.stem}-labels.csv"
     own_file = annotations.path is not None and annotations.path != annotations_path(store.uri)
@@ -36,6 +56,8 @@ def retrain_commands(store: Store, annotations: Annotations) -> tuple[int, list[
     if own_file:  # training finds labels beside the store only
         archive = ["--dataset", "manifest", "--root", folder, "--labels", table]
     scored = ["--dataset", "store", "--root", store.uri] if not own_file else archive
+    # Also for the new model: labels may be changed after it was trained.
+    scored = [*scored, "--split", f"{run}/split.json", *(["--allow-incomplete"] if incomplete else [])]
     settings = ["--encoder.frozen", "true", "--train.epochs", "60", "--train.schedule", "cosine"]
     trained = int(_TRAIN_SHARE * labelled)
     if trained < 2 * TrainConfig.batch_size:
@@ -50,11 +72,9 @@ def retrain_commands(store: Store, annotations: Annotations) -> tuple[int, list[
         ("score the new model", ["evaluate", "--model", run, *scored, "--json", "new.json"]),
         (
             "score the model of this store on the same images",
-            [
-                *("evaluate", "--model", store.uri, *scored),
-                *("--split", f"{run}/split.json", "--json", "old.json"),
-            ],
+            ["evaluate", "--model", store.uri, *scored, "--json", "old.json"],
         ),
         ("compare them", ["compare", "old.json", "new.json"]),
     ]
-    return labelled, [(title, shlex.join(["marcir", *words])) for title, words in commands]
+    texts = [(title, shlex.join(["marcir", *words])) for title, words in commands]
+    return Retraining(labelled, texts, _INCOMPLETE if incomplete else None)

@@ -6,6 +6,7 @@ from pydantic import BaseModel, Field
 
 from marcir.annotations.collection_table import Collection
 from marcir.serve.schemas import HitResponse
+from marcir.serve.settings import MAX_RETURNED
 
 _TIME = "2026-05-31T12:00:00.123Z"
 
@@ -36,6 +37,14 @@ class ChangedCollectionResponse(BaseModel):
 
     collection: CollectionResponse
     changed: int = Field(description="Images that were added or removed.")
+
+
+class RemovedImagesResponse(ChangedCollectionResponse):
+    """A collection after images were removed."""
+
+    ids: list[str] | None = Field(
+        description=f"The images that were removed, to add them again; null for more than {MAX_RETURNED:,}."
+    )
 
 
 class MemberResponse(BaseModel):
@@ -108,3 +117,6 @@ class RetrainResponse(BaseModel):
 
     labelled: int = Field(description="Images of which any label is known.")
     commands: list[CommandResponse] = Field(description="To be run one after the other.")
+    note: str | None = Field(
+        description="What the scores mean where labels are unknown; null where all labels are known."
+    )

@@ -93,7 +93,11 @@ class SetLabels(Body):
 
 
 class UndoLabels(Body):
-    """Nothing: the last step of this author is undone."""
+    """The edit that is undone; without one, the last of this author."""
+
+    edit: int | None = Field(
+        None, ge=1, lt=2**53, description="Number of an edit, as setting labels returned it.", examples=[7]
+    )
 
 
 def described(body: type[BaseModel]) -> dict[str, Any]:

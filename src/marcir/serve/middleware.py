@@ -126,10 +126,20 @@ class SecurityMiddleware:
 
     def _check_site(self, scope: Scope, headers: Headers) -> None:
         """Pages of other sites must not cause work or changes."""
+        if scope["method"] in _SAFE_METHODS:
+            return
         site = headers.get("sec-fetch-site")
-        if scope["method"] not in _SAFE_METHODS and site in ("cross-site", "same-site"):
+        if site in ("cross-site", "same-site"):
             raise RequestError(
                 403, "Sec-Fetch-Site: a page of another site sent this request. Use the service's own."
+            )
+        origin, host = headers.get("origin"), headers.get("host", "").lower()
+        # Browsers leave the site out where neither TLS nor a loopback address protects the connection.
+        if site is None and origin is not None and origin not in (f"http://{host}", f"https://{host}"):
+            raise RequestError(
+                403,
+                "Origin: another site than Host sent this request. Use the service's own page; a proxy must "
+                "pass the Host of the browser on.",
             )
 
     def _check_token(self, scope: Scope, headers: Headers) -> None:

@@ -89,7 +89,7 @@ def collection_routes(service: Service) -> APIRouter:
         "/collections/remove",
         bodies.ChangeCollection,
         edits.remove,
-        changed,
+        schemas.RemovedImagesResponse,
         "remove_from_collection",
     )
     add_change(

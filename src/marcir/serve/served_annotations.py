@@ -29,7 +29,7 @@ from marcir.serve.parameters import MembersParameters
 from marcir.serve.request_log import RequestNotes
 from marcir.serve.schemas import HitResponse
 from marcir.serve.served_archive import ServedArchive
-from marcir.serve.settings import MAX_CHOSEN
+from marcir.serve.settings import MAX_CHOSEN, MAX_RETURNED
 
 _MEDIA_TYPES: dict[Format, str] = {
     "csv": "text/csv; charset=utf-8",
@@ -123,24 +123,28 @@ class ServedAnnotations:
         notes.add_edit(f"collection {shown(collection.name)}: {changed:,} images added")
         return _changed(collection, changed)
 
-    def remove(self, given: ChangeCollection, notes: RequestNotes) -> schemas.ChangedCollectionResponse:
+    def remove(self, given: ChangeCollection, notes: RequestNotes) -> schemas.RemovedImagesResponse:
         """Remove images from a collection, by their ids or by a filter; they may have left the store."""
         images = self._chosen(given, may_be_gone=True)
-        collection, changed = self._annotations.collections.remove(given.name, images)
-        notes.add_edit(f"collection {shown(collection.name)}: {changed:,} images removed")
-        return _changed(collection, changed)
+        collection, removed = self._annotations.collections.remove(given.name, images)
+        notes.add_edit(f"collection {shown(collection.name)}: {len(removed):,} images removed")
+        return schemas.RemovedImagesResponse(
+            collection=schemas.CollectionResponse.of(collection),
+            changed=len(removed),
+            ids=removed if len(removed) <= MAX_RETURNED else None,
+        )
 
     def set_labels(self, given: SetLabels, notes: RequestNotes) -> schemas.EditResponse:
         """Give labels to images: present, absent, unknown, or cleared; one step of undo."""
         statements = [(each.label, each.state, self._stated(each)) for each in given.changes]
-        edit = self._annotations.labels.set(statements, self._author)
+        edit = self._annotations.labels.set(statements, self._author, self._known(given))
         names = ", ".join(f"{shown(each.label)} {each.state}" for each in given.changes[:3])
         notes.add_edit(f"{edit.changed:,} labels of images changed: {names}")
         return schemas.EditResponse(**vars(edit))
 
-    def undo(self, _: UndoLabels, notes: RequestNotes) -> schemas.UndoResponse:
-        """Take the last change of labels of this author back; what others changed since stays."""
-        undone = self._annotations.labels.undo(self._author)
+    def undo(self, given: UndoLabels, notes: RequestNotes) -> schemas.UndoResponse:
+        """Take a change of labels back, by its number or the last of this author; later changes stay."""
+        undone = self._annotations.labels.undo(self._author, given.edit)
         notes.add_edit(f"undone: {undone.changed:,} labels of images changed")
         return schemas.UndoResponse(**vars(undone))
 
@@ -163,11 +167,18 @@ class ServedAnnotations:
 
     def retrain(self) -> schemas.RetrainResponse:
         """How a model is trained on these labels."""
-        labelled, commands = retrain_commands(self._archive.store.plain, self._annotations)
+        found = retrain_commands(self._archive.store.plain, self._annotations)
         return schemas.RetrainResponse(
-            labelled=labelled,
-            commands=[schemas.CommandResponse(title=title, command=text) for title, text in commands],
+            labelled=found.labelled,
+            commands=[schemas.CommandResponse(title=title, command=text) for title, text in found.commands],
+            note=found.note,
         )
+
+    def _known(self, given: SetLabels) -> Sequence[str]:
+        """Labels of the archive, where a name can be written in more than one way."""
+        if all(each.label.isascii() for each in given.changes):
+            return ()
+        return list(self._archive.store.label_counts())
 
     def _stated(self, given: LabelStatement) -> Sequence[str]:
         return self._chosen(given, may_be_gone=given.state == "cleared")

@@ -20,6 +20,7 @@ MAX_LIMIT = 200
 MAX_EXAMPLES = 100
 MAX_COLLECTION_EXAMPLES = 10_000  # images of a collection that is an example
 MAX_CHOSEN = 100_000  # images that one request puts into a collection, or gives labels
+MAX_RETURNED = 10_000  # ids of images that a response about a collection names
 MAX_EDIT_BYTES = 8 * 2**20
 # Requests that may wait for a free worker; more are refused (503).
 WAITING_SEARCHES = 256

@@ -135,6 +135,30 @@ def test_members_are_removed_and_come_back(visit: Visit) -> None:
     assert members(visit.server, "Five") == []
 
 
+def test_undo_of_a_removal_adds_what_was_removed_and_nothing_else(visit: Visit) -> None:
+    ids = visit.shows("/api/images")
+    edit(visit.server, "/api/collections", name="Three", ids=ids[1:4])
+    visit.page.reload()
+    for at in (0, 1):  # the first is not in the collection
+        check(visit, at).click()
+    row(visit, "Three").click()
+    visit.shows("/api/images", collection="Three")
+    visit.role("button", "Remove from Three").click()
+    expect(visit.page.get_by_text("1 image removed from Three.")).to_be_visible()
+    visit.role("button", "Undo").click()
+    expect(visit.page.locator(".tile")).to_have_count(3)
+    assert members(visit.server, "Three") == sorted(ids[1:4])
+
+
+def test_a_collection_that_is_gone_is_named_and_left_with_one_click(visit: Visit) -> None:
+    visit.open({"collection": "Gone"})
+    problem = visit.page.locator("#problem")
+    expect(problem.get_by_role("heading", name="Not found")).to_be_visible()
+    expect(problem).to_contain_text("there is no collection 'Gone'.")
+    expect(problem.locator("button")).to_have_text(["Without the collection"])
+    expect(problem.locator(".primary")).to_have_text("Without the collection")
+
+
 def test_a_collection_is_renamed_and_deleted_after_a_question(visit: Visit) -> None:
     ids = visit.shows("/api/images")[:2]
     edit(visit.server, "/api/collections", name="Old", ids=ids)
@@ -152,7 +176,9 @@ def test_a_collection_is_renamed_and_deleted_after_a_question(visit: Visit) -> N
     assert members(visit.server, "New") == sorted(ids)
     visit.role("button", "Delete").click()
     expect(question(visit)).to_contain_text("It lists 2 images. The images themselves stay in the archive.")
-    question(visit).get_by_role("button", name="Cancel").click()
+    expect(question(visit).get_by_role("button", name="Cancel")).to_be_focused()
+    visit.page.keyboard.press("Enter")
+    expect(question(visit)).to_be_hidden()
     assert members(visit.server, "New") == sorted(ids)
     visit.role("button", "Delete").click()
     question(visit).get_by_role("button", name="Delete").click()

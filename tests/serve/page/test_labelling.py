@@ -68,6 +68,45 @@ def test_keys_say_present_and_absent_and_take_it_back(labelling: Visit) -> None:
     assert len(history_of(labelling.server, image)) == 8  # nothing is forgotten
 
 
+def test_withdrawing_takes_back_labels_that_are_on_no_key_too(labelling: Visit) -> None:
+    image, names = shown_image(labelling), key_labels(labelling)
+    give(labelling.server, "Güterbahnhof", "present", image)
+    labelling.page.keyboard.press("1")
+    until_stated(labelling, image, {names[0]: "present", "Güterbahnhof": "present"})
+    expect(dialog(labelling)).to_contain_text("Güterbahnhof")
+    labelling.page.keyboard.press("Backspace")
+    until_stated(labelling, image, {})
+
+
+def test_undo_takes_back_the_steps_of_this_tab_alone(labelling: Visit) -> None:
+    """Everybody is the same author to the service."""
+    image, names, press = shown_image(labelling), key_labels(labelling), labelling.page.keyboard.press
+    for key in (1, 2):
+        press(str(key))
+        until_stated(labelling, image, dict.fromkeys(names[:key], "present"))
+    give(labelling.server, "Kran", "present", image)
+    press("u")
+    until_stated(labelling, image, {names[0]: "present", "Kran": "present"})
+    press("u")
+    until_stated(labelling, image, {"Kran": "present"})
+    press("u")
+    expect(labelling.page.get_by_text("There is nothing to undo").last).to_be_visible()
+    assert labels_of(labelling.server, image) == {"Kran": "present"}
+
+
+def test_a_step_that_somebody_else_undid_is_named_and_the_one_before_it_comes_next(labelling: Visit) -> None:
+    image, names, press = shown_image(labelling), key_labels(labelling), labelling.page.keyboard.press
+    for key in (1, 2):
+        press(str(key))
+        until_stated(labelling, image, dict.fromkeys(names[:key], "present"))
+    labelling.server.change("/api/labels/undo", edit=2)
+    press("u")
+    expect(labelling.role("alert", "")).to_contain_text("edit 2: somebody undid it already.")
+    expect(labelling.role("button", "Try again")).to_have_count(0)
+    press("u")
+    until_stated(labelling, image, {})
+
+
 def test_arrows_go_through_the_images_of_the_search(labelling: Visit) -> None:
     hits = labelling.server.get("/api/search", **ASKED, limit=60)["hits"]
     assert shown_image(labelling) == hits[0]["id"]
@@ -144,6 +183,11 @@ def test_labels_of_the_table_and_of_the_page_are_told_apart(
     detail.get_by_label("Label, known or new").press("Enter")
     expect(detail.locator('[data-label="Kran"]')).to_have_attribute("data-state", "present")
     assert labels_of(editing_server, FIRST) == {"Neubau": "present", "Kran": "present"}
+    detail.get_by_label("Label, known or new").fill("Mole")
+    detail.get_by_role("button", name="Absent", exact=True).click()
+    expect(detail.locator('[data-label="Mole"]')).to_have_attribute("data-state", "absent")
+    mole = [each for each in history_of(editing_server, FIRST) if each["label"] == "Mole"]
+    assert [(each["before"], each["state"]) for each in mole] == [("cleared", "absent")], "no false step"
 
 
 @pytest.mark.parametrize(
@@ -167,6 +211,34 @@ def test_a_selection_gets_a_label_with_the_keyboard(
     visit.page.locator(".notice").get_by_role("button", name="Undo").click()
     expect(visit.page.get_by_text("Undone: 2 labels.").first).to_be_visible()
     assert [labels_of(editing_server, image) for image in images] == [{}, {}]
+
+
+@pytest.mark.parametrize("status", [500, 401])
+def test_a_selection_that_was_labelled_at_the_second_attempt_is_done(
+    visiting: Visiting, editing_server: Server, status: int
+) -> None:
+    visit = visiting(editing_server).open(ASKED)
+    visit.tile(0).locator("a").focus()
+    visit.page.keyboard.press("x")
+    image = visit.tile(0).get_attribute("data-id") or ""
+    visit.page.route(
+        "**/api/labels", lambda route: route.fulfill(status=status, json={"error": "The disk is full."})
+    )
+    visit.role("button", "Label", exact=True).click()
+    choice = visit.page.locator("#label-selection")
+    choice.get_by_label("Label, known or new").fill("Kran")
+    choice.get_by_label("Label, known or new").press("Enter")
+    again = visit.role("button", "Try again" if status == 500 else "Open the archive")
+    expect(again).to_be_visible()
+    visit.page.unroute("**/api/labels")
+    if status == 401:
+        visit.role("textbox", "Token").fill("any")
+    with visit.page.expect_response(re.compile(r"/api/labels\?")):  # of the counts, the last that is asked
+        again.click()
+    expect(choice).to_be_hidden()
+    expect(visit.tile(0).locator(".labels")).to_contain_text("Kran")
+    expect(visit.page.get_by_text("Kran is present in 1 image.")).to_be_visible()
+    assert labels_of(editing_server, image) == {"Kran": "present"}
 
 
 def test_the_first_label_of_an_archive_appears_in_filters_and_on_tiles(
@@ -218,7 +290,9 @@ def test_a_label_that_cannot_be_saved_is_named_and_shown_as_it_was(labelling: Vi
     labelling.page.unroute("**/api/labels")
     labelling.role("button", "Try again").click()
     image, names = shown_image(labelling), key_labels(labelling)
-    until_stated(labelling, image, {names[0]: "present" if before != "present" else "absent"})
+    expected = "present" if before != "present" else "absent"
+    until_stated(labelling, image, {names[0]: expected})
+    expect(row(labelling, 1)).to_have_attribute("data-state", expected)
 
 
 def test_a_service_that_allows_no_edits_shows_nothing_that_edits(visit: Visit) -> None:
@@ -243,7 +317,9 @@ def test_the_commands_of_training_are_copied_and_the_table_is_downloaded(
     visit.page.goto(f"{editing_server.url}/?view=suggestions")
     visit.role("button", "Train with these").click()
     retrain = visit.role("dialog", "Train with these labels")
-    commands = editing_server.get("/api/retrain")["commands"]
+    found = editing_server.get("/api/retrain")
+    commands = found["commands"]
+    expect(retrain).to_contain_text(found["note"])
     expect(retrain.locator("pre")).to_have_text([each["command"] for each in commands])
     retrain.get_by_role("button", name=f"Copy: {commands[0]['title']}").click()
     expect(retrain.get_by_text("Copied")).to_be_visible()

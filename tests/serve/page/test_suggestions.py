@@ -93,6 +93,21 @@ def test_buttons_accept_and_reject(visiting: Visiting, learned: Server) -> None:
     expect(visit.page.get_by_text("Learned from 7 images with Kran and 7 without it")).to_be_visible()
 
 
+def test_an_answer_that_is_saved_at_the_second_attempt_is_shown(visiting: Visiting, learned: Server) -> None:
+    visit = visiting(learned)
+    shown = open_suggestions(visit)
+    visit.page.route(
+        "**/api/labels", lambda route: route.fulfill(status=500, json={"error": "The disk is full."})
+    )
+    visit.page.keyboard.press("a")
+    expect(visit.page.get_by_text("The disk is full.")).to_be_visible()
+    expect(suggestion(visit, 0)).to_have_attribute("data-answer", "")
+    visit.page.unroute("**/api/labels")
+    visit.role("button", "Try again").click()
+    expect(suggestion(visit, 0)).to_have_attribute("data-answer", "present")
+    until_stated(visit, shown[0], {LABEL: "present"})
+
+
 def test_all_above_a_probability_are_accepted_after_a_question(visiting: Visiting, learned: Server) -> None:
     visit = visiting(learned)
     open_suggestions(visit)

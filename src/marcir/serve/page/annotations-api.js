@@ -7,7 +7,8 @@ import { filterQuery } from "./state.js";
 
 /** @param {Change[]} changes one step of undo */
 export const setLabels = (changes) => json("api/labels", post({ changes }));
-export const undoLabels = () => json("api/labels/undo", post({}));
+/** @param {number} edit what `setLabels` returned */
+export const undoLabels = (edit) => json("api/labels/undo", post({ edit }));
 export const history = (id, options) => json(`api/labels/history?${new URLSearchParams({ id })}`, options);
 export const retrain = (options) => json("api/retrain", options);
 export const LABELS_FILE = "api/labels/export";

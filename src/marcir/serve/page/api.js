@@ -10,6 +10,11 @@ class ServiceError extends Error {
     super(message);
     this.status = status;
   }
+
+  /** Whether the same request would be refused again. */
+  get isRefusal() {
+    return this.status >= 400 && this.status < 500 && this.status !== 408;
+  }
 }
 
 /** Makes abort signals. Each one aborts the one before, so that no late response overwrites a newer one. */

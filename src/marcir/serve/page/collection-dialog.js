@@ -30,19 +30,19 @@ export function asked(heading, content) {
   });
 }
 
-/** Whether one is sure. */
+/** Whether one is sure; Enter alone changes nothing. */
 export async function confirmed({ heading, text, action }) {
   const sure = await asked(heading, (answer) => [
     el("p", { class: "muted" }, text),
     el(
       "div",
       { class: "question-acts" },
-      el("button", { class: "button", type: "button", on: { click: () => answer(null) } }, "Cancel"),
       el(
         "button",
-        { class: "button danger", type: "button", data: { first: "" }, on: { click: () => answer(true) } },
-        action,
+        { class: "button", type: "button", data: { first: "" }, on: { click: () => answer(null) } },
+        "Cancel",
       ),
+      el("button", { class: "button danger", type: "button", on: { click: () => answer(true) } }, action),
     ),
   ]);
   return sure === true;
@@ -70,7 +70,7 @@ export function named({ heading, label, action, value = "", names = [], newNames
     });
     const submit = (event) => {
       event.preventDefault();
-      const name = field.value.trim();
+      const name = field.value.trim().normalize();
       if (name) answer({ name, isNew: !known.some((each) => each.name === name) });
     };
     let known = [];

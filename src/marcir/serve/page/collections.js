@@ -117,8 +117,9 @@ export function makeCollections({ getState, go, selection, onChange, onToken }) 
     }
     const done = await change(() => api.removeFromCollection(name, selected), { again: removeSelected });
     if (done === null) return;
-    const undo = selected.ids && { action: "Undo", act: () => keep(name, false, selected) };
-    notice(`${counted(done.changed, "image")} removed from ${name}.`, undo || {});
+    const { ids } = done; // those that were in it; too many are not named
+    const undo = ids?.length ? { action: "Undo", act: () => keep(name, false, { ids }) } : {};
+    notice(`${counted(done.changed, "image")} removed from ${name}.`, undo);
     selection.clear();
     onChange();
   }

@@ -11,7 +11,8 @@ import { NOT_ABSENT, STATES, labelRow, originOf, stateBadge, stateOf } from "./l
  */
 export function labelDetail(image, { edits, onChanged }) {
   const set = async (label, state) => {
-    if (await edits.set([{ label, state, ids: [image.id] }])) onChanged();
+    await edits.set([{ label, state, ids: [image.id] }]);
+    onChanged();
   };
   const row = (label) => {
     const state = stateOf(image, label, edits.isKnown);

@@ -1,7 +1,8 @@
-// Changes of labels: sent one after another, in the order they were made, so that undo takes back the last one.
+// Changes of labels: sent one after another, in the order they were made. Undo takes back what this tab changed
+// since it was loaded, and not what others did.
 
 import * as annotations from "./annotations-api.js";
-import { el } from "./dom.js";
+import { byId, el } from "./dom.js";
 import { counted } from "./format.js";
 import { announce, notice } from "./notices.js";
 
@@ -12,6 +13,7 @@ export function makeLabelEdits({ onToken }) {
   document.body.append(list);
   const names = new Set();
   const listeners = [];
+  const mine = []; // numbers of the edits that can be undone
   let last = Promise.resolve();
 
   function learn(found) {
@@ -22,35 +24,61 @@ export function makeLabelEdits({ onToken }) {
     }
   }
 
-  /** Runs after all that was asked before; null where it failed, which the page then shows. */
-  function inOrder(act) {
-    const run = () =>
-      act().then(
-        (answer) => {
-          if (answer.changed) for (const listener of listeners) listener();
-          return answer;
-        },
-        (error) => {
-          if (error.status === 401) onToken(() => inOrder(act));
-          else notice(error.message, { problem: true, action: "Try again", act: () => inOrder(act) });
-          return null;
-        },
-      );
-    last = last.then(run);
-    return last;
+  /**
+   * Runs after all that was asked before.
+   * @param {() => Promise<any>} act
+   * @param {() => void} [onFailed] after every attempt that failed, which the page then shows
+   * @returns {Promise<any>} the answer, also where a later attempt succeeds
+   */
+  function inOrder(act, onFailed) {
+    return new Promise((resolve) => {
+      const attempt = () => {
+        last = last.then(act).then(
+          (answer) => {
+            if (answer?.changed) for (const listener of listeners) listener();
+            resolve(answer);
+          },
+          (error) => {
+            if (error.status === 401) onToken(attempt);
+            else if (error.isRefusal) notice(error.message, { problem: true });
+            else notice(error.message, { problem: true, action: "Try again", act: attempt });
+            onFailed?.();
+          },
+        );
+      };
+      attempt();
+    });
   }
 
-  async function undo() {
-    const answer = await inOrder(annotations.undoLabels);
-    if (answer === null) return null;
-    const kept = answer.kept ? `, ${counted(answer.kept, "label")} changed since then stay` : "";
+  /**
+   * @param {{edit?: number, onFailed?: () => void}} [what] `edit`: its number; by default the last of this tab
+   * @returns {Promise<any>} null where there is nothing to undo
+   */
+  async function undo({ edit, onFailed } = {}) {
+    const answer = await inOrder(async () => {
+      edit ??= mine.at(-1);
+      if (edit === undefined) return null;
+      try {
+        const done = await annotations.undoLabels(edit);
+        forgetEdit(edit);
+        return done;
+      } catch (error) {
+        if (error.status === 422) forgetEdit(edit); // somebody undid it already
+        throw error;
+      }
+    }, onFailed);
+    const kept = answer?.kept ? `, ${counted(answer.kept, "label")} changed since then stay` : "";
     const words =
-      answer.undone === null
-        ? "There is nothing to undo."
+      answer === null
+        ? "There is nothing to undo: this tab has changed no label that is not undone."
         : `Undone: ${counted(answer.changed, "label")}${kept}.`;
     announce(words);
     notice(words);
     return answer;
+  }
+
+  function forgetEdit(edit) {
+    if (mine.includes(edit)) mine.splice(mine.indexOf(edit), 1);
   }
 
   return {
@@ -59,16 +87,30 @@ export function makeLabelEdits({ onToken }) {
     names: () => [...names],
     /** @param {() => void} listener called after every change */
     onChange: (listener) => listeners.push(listener),
-    /** @param {import("./annotations-api.js").Change[]} changes one step of undo */
-    async set(changes) {
-      const answer = await inOrder(() => annotations.setLabels(changes));
-      if (answer) learn(changes.map(({ label }) => label));
-      return answer;
+    /**
+     * @param {import("./annotations-api.js").Change[]} changes one step of undo
+     * @param {() => void} [onFailed] after every attempt that failed
+     * @returns {Promise<any>} the answer, also where a later attempt succeeds
+     */
+    set(changes, onFailed) {
+      return inOrder(async () => {
+        const answer = await annotations.setLabels(changes);
+        if (answer.edit !== null) mine.push(answer.edit);
+        learn(changes.map(({ label }) => label));
+        return answer;
+      }, onFailed);
     },
     undo,
-    /** Waits until everything was sent. */
+    /** Waits until everything was sent once. */
     settled: () => last,
   };
+}
+
+/** A name as it is typed, in the spelling of the label that looks the same. */
+function spelled(typed) {
+  const name = typed.trim().normalize();
+  const known = [.../** @type {HTMLDataListElement} */ (byId("label-names")).options];
+  return known.map(({ value }) => value).find((each) => each.normalize() === name) ?? name;
 }
 
 /**
@@ -91,7 +133,7 @@ export function labelNameField({ id, words, actions }) {
   const buttons = actions.map(([content]) => el("button", { class: "button", type: "submit" }, content));
   const submit = (event) => {
     event.preventDefault();
-    const name = field.value.trim();
+    const name = spelled(field.value);
     if (!name) return;
     field.value = "";
     const [, act] = actions[buttons.indexOf(event.submitter)];

@@ -22,16 +22,20 @@ export function makeLabelSelection({ edits, selection, onDone }) {
   async function give(label) {
     const chosen = selection.asSelection();
     if (chosen === null) return;
-    const answer = await edits.set([{ label, state, ...chosen }]);
-    if (answer === null) return;
+    const given = state;
+    const answer = await edits.set([{ label, state: given, ...chosen }]);
     dialog.close();
     const already = answer.unchanged ? ` (${counted(answer.unchanged, "image")} had it before)` : "";
-    notice(`${label} ${DONE[state]} ${counted(answer.changed, "image")}${already}.`, {
-      action: "Undo",
-      act: async () => (await edits.undo()) && onDone(),
-    });
+    const undo = async () => {
+      await edits.undo({ edit: answer.edit });
+      onDone();
+    };
+    const words = `${label} ${DONE[given]} ${counted(answer.changed, "image")}${already}.`;
+    notice(words, answer.edit === null ? {} : { action: "Undo", act: undo });
     onDone();
   }
+
+  dialog.addEventListener("close", () => document.body.append(byId("notices")));
 
   const choice = (each) => {
     const input = el("input", { type: "radio", name: "label-state", value: each, checked: each === state });
@@ -66,6 +70,7 @@ export function makeLabelSelection({ edits, selection, onDone }) {
         el("p", { class: "muted small" }, NOT_ABSENT),
       );
       dialog.showModal();
+      dialog.append(byId("notices")); // what lies outside an open dialog cannot be used
       dialog.querySelector("#label-selection-field").focus();
     },
   };

@@ -123,8 +123,16 @@ export function makeLabelling({ edits, onRetrain, onClose }) {
     }
     if (dialog.open && here() === id) draw();
     announce(`${labels.join(", ")}: ${state}`);
-    await edits.set(labels.map((label) => ({ label, state, ids: [id] })));
-    if (changes === mine) await reload(id); // else the last change does so
+    let failed = false;
+    const follow = () => (failed || changes === mine) && reload(id); // else the last change does so
+    await edits.set(
+      labels.map((label) => ({ label, state, ids: [id] })),
+      () => {
+        follow();
+        failed = true;
+      },
+    );
+    await follow();
   }
 
   /** Shows what the service says of an image, unless it was changed again meanwhile. */
@@ -141,10 +149,13 @@ export function makeLabelling({ edits, onRetrain, onClose }) {
   }
 
   function undo() {
-    undone = undone.then(async () => {
-      await edits.undo();
-      forget();
-      await show();
+    undone = new Promise((resolve) => {
+      const follow = async () => {
+        forget();
+        await show();
+        resolve();
+      };
+      edits.undo({ onFailed: follow }).then(follow);
     });
   }
 

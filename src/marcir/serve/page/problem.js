@@ -30,10 +30,10 @@ export function makeProblem({ go, onAgain, onHome }) {
   }
 
   /** Buttons that leave the filters out. */
-  const lessFiltered = (state) => [
+  const lessFiltered = (state, primary = false) => [
     hasLabelFilter(state) && button("Without the label filter", () => go(withoutLabelFilter(state))),
     state.collection !== null &&
-      button("Without the collection", () => go(withChanges(state, { collection: null }))),
+      button("Without the collection", () => go(withChanges(state, { collection: null })), primary),
     hasPlaceFilter(state) && button("Everywhere, at any time", () => go(withoutPlaceFilter(state))),
   ];
 
@@ -72,13 +72,13 @@ export function makeProblem({ go, onAgain, onHome }) {
     },
 
     failed(error, state) {
-      // The same request would fail again.
-      const refused = error.status >= 400 && error.status < 500 && error.status !== 408;
+      const refused = error.isRefusal === true; // not for an error of the page itself
+      const less = lessFiltered(state, kindOf(state) === null).filter(Boolean);
       const heading =
         error.status === 0
           ? "No answer"
           : error.status === 404
-            ? "Not in the archive"
+            ? "Not found"
             : refused
               ? "This cannot be searched"
               : "The service has a problem";
@@ -87,9 +87,10 @@ export function makeProblem({ go, onAgain, onHome }) {
         heading,
         error.message,
         [
-          (!refused || kindOf(state) === null) && button("Try again", onAgain, true),
-          ...(refused ? lessFiltered(state) : []),
+          !refused && button("Try again", onAgain, true),
+          ...(refused ? less : []),
           kindOf(state) !== null && button("New search", onHome, refused),
+          refused && kindOf(state) === null && !less.length && button("Try again", onAgain),
         ],
         true,
       );

@@ -52,13 +52,14 @@ export function makeRetrain() {
       draw(el("p", { class: "muted" }, "Loading…"));
       dialog.showModal();
       try {
-        const { labelled, commands } = await annotations.retrain();
+        const { labelled, commands, note } = await annotations.retrain();
         draw(
           el(
             "p",
             {},
             `A label is known of ${counted(labelled, "image")}. Run these commands in a terminal where the archive is:`,
           ),
+          note && el("p", {}, note),
           el("ol", { class: "commands" }, ...commands.map(step)),
           el(
             "button",

@@ -8,8 +8,11 @@ export function makeSession() {
   const dialog = /** @type {HTMLDialogElement} */ (byId("session"));
   let waiting = [];
 
-  // After Esc the page would be empty.
+  // Without the token the page would be empty. Chromium closes the dialog when Esc is pressed again.
   dialog.addEventListener("cancel", (event) => event.preventDefault());
+  dialog.addEventListener("close", () => {
+    if (waiting.length && !dialog.open) dialog.showModal();
+  });
 
   function ask(then) {
     waiting.push(then);

@@ -235,21 +235,22 @@ export function makeSuggestions({ getState, go, edits, onOpen, onRetrain }) {
   async function reply(made, answer) {
     if (made.dataset.answer !== "") return;
     const wanted = label();
-    made.dataset.answer = answer;
-    made.querySelector(".answered").textContent = ANSWERS[answer];
-    for (const button of made.querySelectorAll(".answers button")) button.disabled = true;
+    showAnswer(made, answer);
     announce(`${shortName(made.dataset.id)} ${ANSWERS[answer]}.`);
     moveOn(made);
     if (answer === "skipped") skipped.set(wanted, skippedHere().add(made.dataset.id));
-    else if ((await edits.set([{ label: wanted, state: answer, ids: [made.dataset.id] }])) === null)
-      unanswer(made);
+    else {
+      await edits.set([{ label: wanted, state: answer, ids: [made.dataset.id] }], () => showAnswer(made, ""));
+      showAnswer(made, answer);
+    }
     if (label() === wanted && tiles().length && !open().length) load({ focus: true });
   }
 
-  function unanswer(made) {
-    made.dataset.answer = "";
-    made.querySelector(".answered").textContent = "";
-    for (const button of made.querySelectorAll(".answers button")) button.disabled = false;
+  /** @param {"present"|"absent"|"skipped"|""} answer the empty one: none */
+  function showAnswer(made, answer) {
+    made.dataset.answer = answer;
+    made.querySelector(".answered").textContent = ANSWERS[answer] ?? "";
+    for (const button of made.querySelectorAll(".answers button")) button.disabled = answer !== "";
   }
 
   /** To the next image without an answer. */
@@ -264,7 +265,7 @@ export function makeSuggestions({ getState, go, edits, onOpen, onRetrain }) {
     const made = tiles().findLast((each) => each.dataset.answer === "skipped" && each.dataset.id === last);
     if (made && tiles().every((each) => ["", "skipped"].includes(each.dataset.answer))) {
       skippedHere().delete(last);
-      unanswer(made);
+      showAnswer(made, "");
       setCurrent(tiles().indexOf(made), { focus: true });
     } else if (await edits.undo()) load({ focus: true });
   }
@@ -318,11 +319,12 @@ export function makeSuggestions({ getState, go, edits, onOpen, onRetrain }) {
       });
       if (!sure) return;
       const answer = await edits.set([{ label: wanted, state: "present", ids }]);
-      if (answer === null) return;
-      notice(`${wanted} is present in ${counted(answer.changed, "more image")}.`, {
-        action: "Undo",
-        act: undo,
-      });
+      const undoAll = async () => {
+        await edits.undo({ edit: answer.edit });
+        load({ focus: true });
+      };
+      const words = `${wanted} is present in ${counted(answer.changed, "more image")}.`;
+      notice(words, answer.edit === null ? {} : { action: "Undo", act: undoAll });
       load({ focus: true });
     } catch (error) {
       notice(error.message, { problem: true });
