@@ -183,11 +183,11 @@ def png(shown: np.ndarray) -> bytes:
 
 
 def attachment(name: str) -> str:
-    """Content-Disposition of a file that is saved under a name, whatever the name contains.
+    r"""Content-Disposition of a file that is saved under a name, whatever the name contains.
 
-    >>> attachment('a"b\\r\\nX: y/ü.tif')
-    "attachment; filename*=UTF-8''%C3%BC.tif"
+    >>> attachment('a"b\r\nX: y/ü.tif'), attachment(r"C:\a\ü.tif")
+    ("attachment; filename*=UTF-8''%C3%BC.tif", "attachment; filename*=UTF-8''%C3%BC.tif")
     """
-    last = name.replace("\\\\", "/").split("/")[-1]
+    last = name.replace("\\", "/").split("/")[-1]
     kept = "".join(letter for letter in last if letter.isprintable()).strip(". ") or "image"
     return f"attachment; filename*=UTF-8''{quote(kept, safe='')}"
