@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from marcir.errors import DependencyError
 from marcir.search.area import Area
 from marcir.serve.settings import MAX_AREA_POINTS, MAX_AREA_TEXT
 from serve.server_process import Server, until
@@ -130,6 +131,18 @@ def test_places_and_dates_that_are_none_are_refused_in_one_line(
     status, sentence = server.refusal(path, **query, **parameters)
     assert status == 422
     assert text in sentence
+
+
+def test_a_package_that_the_service_lacks_is_no_mistake_of_the_request(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lacking(*_: object, **__: object) -> Area:
+        raise DependencyError("shapely is not installed. Install it with: pip install 'marcir[geo]'")
+
+    monkeypatch.setattr(Area, "from_geojson", lacking)
+    status, text = server.refusal("/api/sample", within="{}")
+    assert (status, "shapely" in text) == (500, False)
+    until(lambda: "shapely is not installed" in server.log.read_text(), "the reason is logged")
 
 
 def test_an_area_has_the_same_limits_in_a_body(editing_server: Server) -> None:
