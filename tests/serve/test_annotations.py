@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from marcir.annotations import open_annotations
+from marcir.annotations.collection_table import CollectionTable
 from marcir.data.label_csv import read_label_table
 from marcir.errors import ConfigError
 from marcir.search.hits import harmless
@@ -128,6 +129,26 @@ def test_images_that_left_the_store_stay_in_collections_and_are_reported(
     ]
     assert server.get("/api/search", like="collection:Some")["hits"]
     assert server.get("/api/labels/history", id="gone.png")["changes"][0]["label"] == "ship"
+
+
+def test_images_that_left_the_store_are_counted_once_for_all_pages(
+    editing_server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = editing_server
+    server.change("/api/collections", name="Some", ids=[ONE, TWO, THREE])
+    file = open_annotations(server.store, tmp_path / "annotations.sqlite", writable=True)
+    read, original = [], CollectionTable.images
+
+    def images(table: CollectionTable, name: str) -> list[str]:
+        read.append(name)
+        return original(table, name)
+
+    monkeypatch.setattr(CollectionTable, "images", images)
+    for gone in ("gone.png", "lost.png"):
+        file.collections.add("Some", [gone])
+        pages = [server.get("/api/collection", name="Some", offset=at, limit=2) for at in (0, 2, 4)]
+        assert {page["missing"] for page in pages} == {len(read)}
+    assert read == ["Some", "Some"]
 
 
 # ---- Labels --------------------------------------------------------------------------------------

@@ -3,11 +3,14 @@
 import shlex
 from pathlib import PurePosixPath
 
+import numpy as np
+
 from marcir.annotations.annotations import Annotations, annotations_path
-from marcir.annotations.merge import merged_table
+from marcir.annotations.label_log import PageLabels
 from marcir.annotations.reader import folder_of_images
+from marcir.annotations.suggest import STATES
 from marcir.config import TrainConfig, suggest_batch_size
-from marcir.search.store import Store
+from marcir.search.store import Snapshot, Store
 
 _TRAIN_SHARE = 0.7  # of the images, in a random split
 
@@ -27,7 +30,7 @@ def retrain_commands(store: Store, annotations: Annotations) -> tuple[int, list[
     """
     folder = str(folder_of_images(store))
     page = annotations.labels.states()
-    labelled = len(store.read(lambda snapshot: merged_table(snapshot, page)).rows)
+    labelled = store.read(lambda snapshot: count_labelled(snapshot, page))
     base = PurePosixPath(store.uri.rstrip("/"))
     run, new, table = f"runs/{base.stem}", f"{base.with_suffix('')}-trained.store", f"{base.stem}-labels.csv"
     own_file = annotations.path is not None and annotations.path != annotations_path(store.uri)
@@ -58,3 +61,26 @@ def retrain_commands(store: Store, annotations: Annotations) -> tuple[int, list[
         ("compare them", ["compare", "old.json", "new.json"]),
     ]
     return labelled, [(title, shlex.join(["marcir", *words])) for title, words in commands]
+
+
+def count_labelled(snapshot: Snapshot, page: PageLabels) -> int:
+    """Number of images of which any label is known: the rows of `merged_table`, without making them.
+
+    Args:
+        snapshot: What the store holds, with the labels of its table.
+        page: What the page states.
+    """
+    stated: dict[str, dict[str, int]] = {}
+    for image, states in page.items():
+        for label, state in states.items():
+            stated.setdefault(label, {})[image] = STATES[state]
+    known = np.zeros(snapshot.count(), bool)
+    for label in dict.fromkeys([*snapshot.label_counts(), *stated]):
+        merged = snapshot.states(label)
+        if said := stated.get(label):
+            rows, values = snapshot.rows_of(list(said)), np.array(list(said.values()), np.int8)
+            merged[rows[rows >= 0]] = values[rows >= 0]
+        known |= merged >= 0
+        if known.all():
+            break
+    return int(np.count_nonzero(known))

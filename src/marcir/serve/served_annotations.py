@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+import numpy as np
 from fastapi import Response
 
 from marcir.annotations.annotations import Annotations
@@ -50,6 +51,8 @@ class ServedAnnotations:
     def __init__(self, archive: ServedArchive, author: str) -> None:
         self._archive, self._author = archive, author
         self._annotations: Annotations = archive.annotations
+        # Of the collection and the version of the store that were asked for last.
+        self._missing: tuple[tuple[Collection, str], int] | None = None
 
     def check_editable(self) -> None:
         """Refuse changes where they are not allowed (403)."""
@@ -66,13 +69,15 @@ class ServedAnnotations:
     def members(self, given: MembersParameters) -> schemas.MembersResponse:
         """Some images of a collection."""
         table = self._annotations.collections
-        collection, images = table.get(given.name), table.images(given.name)
+        collection = table.get(given.name)
         members = table.members(given.name, given.limit, given.offset)
 
         def describe(snapshot: Snapshot) -> tuple[int, dict[str, HitResponse]]:
+            images = [each.image for each in members]
             gone = set(snapshot.missing(images))
-            rows = snapshot.describe([each.image for each in members if each.image not in gone])
-            return len(gone), {row.id: HitResponse.from_hit(Hit.from_row(row)) for row in rows}
+            rows = snapshot.describe([image for image in images if image not in gone])
+            hits = {row.id: HitResponse.from_hit(Hit.from_row(row)) for row in rows}
+            return self._count_missing(collection, snapshot), hits
 
         gone, hits = self._archive.store.read(describe)
         return schemas.MembersResponse(
@@ -165,6 +170,14 @@ class ServedAnnotations:
             labelled=labelled,
             commands=[schemas.CommandResponse(title=title, command=text) for title, text in commands],
         )
+
+    def _count_missing(self, collection: Collection, snapshot: Snapshot) -> int:
+        """Number of images of a collection that are not in the store; counted once for all its pages."""
+        key, counted = (collection, snapshot.version), self._missing
+        if counted is None or counted[0] != key:
+            rows = snapshot.rows_of(self._annotations.collections.images(collection.name))
+            counted = self._missing = key, int(np.count_nonzero(rows < 0))
+        return counted[1]
 
     def _stated(self, given: LabelStatement) -> Sequence[str]:
         return self._chosen(given, may_be_gone=given.state == "cleared")
