@@ -10,7 +10,8 @@ import marcir
 from marcir.annotations import Annotations
 from marcir.annotations.annotated_store import AnnotatedStore
 from marcir.annotations.label_export import export_labels
-from marcir.annotations.merge import LabelNames, merged_states
+from marcir.annotations.merge import LabelNames, merged_states, merged_table
+from marcir.annotations.retrain import count_labelled
 from marcir.data.label_csv import read_label_table
 from marcir.errors import DataError, StoreError
 from marcir.search import Filter, MemoryStore, Row, Store
@@ -182,6 +183,27 @@ def test_images_of_which_nothing_is_known_are_not_listed(store: Store, annotatio
     page = export_labels(store, annotations, "page")
     assert page.text == "# unlisted: unknown\npath,labels\nd,!ship\n"
     assert "d," not in export_labels(store, annotations, "table").text
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        {},
+        PAGE,
+        {"d": {"barn": "absent"}},  # a label that the table does not have
+        {"d": {"ship": "unknown"}},
+        {"e": {"dock": "unknown", "ship": "unknown", "tree": "unknown"}},
+        {"gone": {"barn": "present"}},
+    ],
+)
+def test_labelled_images_are_counted_as_the_merged_table_lists_them(
+    store: Store, annotations: Annotations, page: dict[str, dict[str, str]]
+) -> None:
+    state(page, annotations)
+    stated = annotations.labels.states()
+    listed = store.read(lambda snapshot: merged_table(snapshot, stated).rows)
+    expected = len(listed), any(row.unknown for row in listed)
+    assert store.read(lambda snapshot: count_labelled(snapshot, stated)) == expected
 
 
 def test_names_that_no_table_can_hold_are_reported(annotations: Annotations) -> None:

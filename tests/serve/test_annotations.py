@@ -8,10 +8,14 @@ from pathlib import Path
 import pytest
 
 from marcir.annotations import open_annotations
+from marcir.annotations.collection_table import CollectionTable
 from marcir.data.label_csv import read_label_table
 from marcir.errors import ConfigError
 from marcir.search.hits import harmless
-from marcir.serve.settings import MAX_EDIT_BYTES, Settings
+from marcir.search.records import Filter
+from marcir.serve.parameters import FilterParameters
+from marcir.serve.served_archive import ServedArchive
+from marcir.serve.settings import MAX_CHOSEN, MAX_EDIT_BYTES, Settings
 from serve.server_process import TOKEN, Server
 from serve.server_thread import serving_in_a_thread
 from serve.small_archive import NASTY
@@ -142,6 +146,26 @@ def test_images_that_left_the_store_stay_in_collections_and_are_reported(
     assert server.get("/api/labels/history", id="gone.png")["changes"][0]["label"] == "ship"
 
 
+def test_images_that_left_the_store_are_counted_once_for_all_pages(
+    editing_server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = editing_server
+    server.change("/api/collections", name="Some", ids=[ONE, TWO, THREE])
+    file = open_annotations(server.store, tmp_path / "annotations.sqlite", writable=True)
+    read, original = [], CollectionTable.images
+
+    def images(table: CollectionTable, name: str) -> list[str]:
+        read.append(name)
+        return original(table, name)
+
+    monkeypatch.setattr(CollectionTable, "images", images)
+    for gone in ("gone.png", "lost.png"):
+        file.collections.add("Some", [gone])
+        pages = [server.get("/api/collection", name="Some", offset=at, limit=2) for at in (0, 2, 4)]
+        assert {page["missing"] for page in pages} == {len(read)}
+    assert read == ["Some", "Some"]
+
+
 # ---- Labels --------------------------------------------------------------------------------------
 
 
@@ -228,6 +252,33 @@ def test_labels_are_given_to_all_that_pass_a_filter(editing_server: Server) -> N
         "changed": 0,
         "unchanged": len(trees),
     }
+
+
+def test_too_many_labels_are_refused_before_all_filters_are_applied(
+    editing_server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("marcir.annotations.label_log.MAX_CHANGES", 60)
+    applied, original = [], ServedArchive.where
+
+    def where(archive: ServedArchive, given: FilterParameters) -> Filter:
+        applied.append(given)
+        return original(archive, given)
+
+    monkeypatch.setattr(ServedArchive, "where", where)
+    everything = [{"label": f"a{number}", "state": "present", "filter": {}} for number in range(21)]
+    reply = editing_server.post("/api/labels", {"changes": everything[:20]})
+    assert (reply.status, "more than 60 labels of images" in reply.error) == (422, True), reply.error
+    assert len(applied) == 2  # of 53 images each
+    reply = editing_server.post("/api/labels", {"changes": everything})
+    assert (reply.status, "21 changes have a filter: at most 20" in reply.error) == (422, True), reply.error
+    assert len(applied) == 2
+
+
+def test_as_many_ids_as_one_request_may_have_fit_into_its_body(editing_server: Server) -> None:
+    folder = "S2A_MSIL2A_20240501T103031_N0510_R108_T32UQD_20240501T164454.SAFE/GRANULE/L2A_T32UQD_A046"
+    windows = [f"{folder}/IMG_DATA/R10m/TCI_10m.tif@x={x},y=10240,w=256,h=256" for x in range(MAX_CHOSEN)]
+    changes = [{"label": "barn", "state": "cleared", "ids": windows}]
+    assert editing_server.change("/api/labels", changes=changes)["unchanged"] == MAX_CHOSEN
 
 
 def test_the_exported_label_table_has_the_three_states(editing_server: Server, tmp_path: Path) -> None:

@@ -144,8 +144,10 @@ def test_ids_above_a_threshold_are_those_that_are_suggested(
 
 
 def test_scores_have_counts_and_a_curve_that_ends_in_the_score(partly: Server) -> None:
-    scores = {score["label"]: score for score in partly.get("/api/suggestions/scores")["scores"]}
-    assert sorted(scores) == [OTHER, LABEL]
+    found = partly.get("/api/suggestions/scores", label=[LABEL, OTHER, LABEL])["scores"]
+    scores = {score["label"]: score for score in found}
+    assert list(scores) == [LABEL, OTHER]
+    assert len(found) == 2
     score = scores[LABEL]
     assert score["curve"][-1] == {
         "labels": score["present"] + score["absent"],
@@ -153,6 +155,12 @@ def test_scores_have_counts_and_a_curve_that_ends_in_the_score(partly: Server) -
     }
     assert score["average_precision"] > score["chance"] > 0
     assert partly.get("/api/suggestions/scores", label=LABEL)["scores"] == [score]
+
+
+@pytest.mark.parametrize("labels", [[], [""], [f"a{number}" for number in range(21)]])
+def test_scores_are_of_1_to_20_labels(server: Server, labels: list[str]) -> None:
+    status, text = server.refusal("/api/suggestions/scores", label=labels)
+    assert (status, text.startswith("label: ")) == (422, True), text
 
 
 def test_rare_labels_have_no_score(server: Server) -> None:

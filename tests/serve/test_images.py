@@ -6,15 +6,21 @@ import shutil
 import socket
 import struct
 from pathlib import Path
+from types import SimpleNamespace
 from urllib.parse import unquote, urlsplit
 
 import numpy as np
 import pytest
 import tifffile
+from fastapi.testclient import TestClient
 from PIL import Image
 
+from marcir.data.object_storage import S3Path
 from marcir.errors import BrokenImageError, MissingImageError
+from marcir.serve.app import create_app
 from marcir.serve.image_files import Originals, as_png
+from marcir.serve.service import Service
+from marcir.serve.settings import Settings
 from serve.hostile_archive import OUTSIDE
 from serve.server_process import Server, until
 from serve.small_archive import NASTY
@@ -101,6 +107,75 @@ def test_closing_twice_closes_nothing_else(tmp_path: Path) -> None:
     other = originals.open("a.png")  # by the number that the first one had
     broken.close()
     assert b"".join(other.chunks()) == (tmp_path / "a.png").read_bytes()
+
+
+class Storage:
+    """Object storage that answers until something happens, and then with an error."""
+
+    def __init__(self, error: str, fails_at: str) -> None:
+        self.error, self.fails_at, self.closed = error, fails_at, 0
+
+    def get_file_info(self, _: str) -> SimpleNamespace:
+        return SimpleNamespace(type=None)
+
+    def open_input_file(self, _: str) -> "Storage":
+        self._fail("open")
+        return self
+
+    def read_at(self, *_: int) -> bytes:
+        self._fail("read")
+        return b"no image"
+
+    def metadata(self) -> dict[str, str]:
+        return {}
+
+    def size(self) -> int:
+        return 8
+
+    def close(self) -> None:
+        self.closed += 1
+
+    def __enter__(self) -> "Storage":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _fail(self, at: str) -> None:
+        if at == self.fails_at:
+            raise OSError(self.error)
+
+
+OUTAGE = "When reading: AWS Error NETWORK_CONNECTION during GetObject operation: curlCode: 7"
+
+
+@pytest.mark.parametrize(
+    ("error", "fails_at", "status"),
+    [
+        (OUTAGE, "open", 503),
+        (OUTAGE, "read", 503),
+        ("AWS Error INVALID_OBJECT_STATE during GetObject operation", "read", 404),
+        ("", "never", 404),  # no image
+    ],
+)
+def test_an_outage_of_object_storage_is_not_a_missing_file(
+    served_store: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    error: str,
+    fails_at: str,
+    status: int,
+) -> None:
+    storage = Storage(error, fails_at)
+    monkeypatch.setattr("marcir.data.object_storage._file_system", lambda _: storage)
+    service = Service(Settings(str(served_store), S3Path("archive", "tiles")))
+    reply = TestClient(create_app(service), base_url="http://127.0.0.1").get(
+        "/api/original", params={"id": FIRST}
+    )
+    assert (reply.status_code, "AWS" in reply.text, storage.closed) == (status, False, fails_at != "open")
+    assert ("NETWORK_CONNECTION" in caplog.text) == (status == 503)
+    assert service.originals is not None
+    assert not service.originals.has(FIRST)
 
 
 # ---- What can never be read ----------------------------------------------------------------------

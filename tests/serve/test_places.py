@@ -6,6 +6,9 @@ from typing import Any
 
 import pytest
 
+from marcir.errors import DependencyError
+from marcir.search.area import Area
+from marcir.serve.settings import MAX_AREA_POINTS, MAX_AREA_TEXT
 from serve.server_process import Server, until
 from serve.small_archive import NASTY
 
@@ -21,6 +24,13 @@ PLACES = [
     ),
     (NASTY[2], (7, 50, 8, 51), datetime.date(2023, 1, 2)),
 ]
+BOW = json.dumps({"type": "Polygon", "coordinates": [[[0, 0], [2, 2], [2, 0], [0, 2], [0, 0]]]})
+COMB = json.dumps(
+    {
+        "type": "Polygon",
+        "coordinates": [[[0, 1], *([place, place % 2] for place in range(MAX_AREA_POINTS)), [0, 1]]],
+    }
+)
 ACROSS = next(name for name, box, _ in PLACES if box[0] > box[2])
 
 
@@ -103,6 +113,8 @@ def test_hits_have_footprints_only_where_they_are_known(server: Server) -> None:
             "within: a 'Point' has no area. Give polygons.",
         ),
         ({"within": "[" * 20_000}, "within: not GeoJSON"),
+        ({"within": BOW}, "within: a polygon is not valid (Self-intersection[1 1]). Correct it."),
+        ({"within": COMB}, f"within: more than {MAX_AREA_POINTS:,} points. Simplify it."),
         ({"from": "yesterday"}, "date 'yesterday': write it as 2024-05-31."),
         ({"from": "1700000000"}, "date '1700000000': write it as 2024-05-31."),
         ({"from": "2024-02-02", "to": "2024-02-01"}, "give the earlier one first."),
@@ -119,6 +131,41 @@ def test_places_and_dates_that_are_none_are_refused_in_one_line(
     status, sentence = server.refusal(path, **query, **parameters)
     assert status == 422
     assert text in sentence
+
+
+def test_a_package_that_the_service_lacks_is_no_mistake_of_the_request(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lacking(*_: object, **__: object) -> Area:
+        raise DependencyError("shapely is not installed. Install it with: pip install 'marcir[geo]'")
+
+    monkeypatch.setattr(Area, "from_geojson", lacking)
+    status, text = server.refusal("/api/sample", within="{}")
+    assert (status, "shapely" in text) == (500, False)
+    until(lambda: "shapely is not installed" in server.log.read_text(), "the reason is logged")
+
+
+def test_an_area_has_the_same_limits_in_a_body(editing_server: Server) -> None:
+    for within, text in (
+        (BOW, "not valid"),
+        (COMB, "points"),
+        (" " * (MAX_AREA_TEXT + 1), "filter.within: "),
+    ):
+        reply = editing_server.post("/api/collections", {"name": "x", "filter": {"within": within}})
+        assert (reply.status, text in reply.error) == (422, True), reply.error
+
+
+def test_an_area_is_read_once_in_a_request(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    read, original = [], Area.from_geojson
+
+    def count(text: str, where: str = "area", max_points: int = 0) -> Area:
+        read.append(text)
+        return original(text, where, max_points)
+
+    monkeypatch.setattr(Area, "from_geojson", count)
+    triangle = json.dumps({"type": "Polygon", "coordinates": [[[7, 50], [9, 50], [9, 52], [7, 50]]]})
+    assert server.get("/api/search", at="7.5,50.5", within=triangle)["query"]["images"] == [NASTY[2]]
+    assert len(read) == 1
 
 
 @pytest.mark.parametrize(

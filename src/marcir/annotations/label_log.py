@@ -92,7 +92,7 @@ class LabelLog:
         """Give labels to images, as one edit.
 
         Args:
-            statements: Label, state and ids of the images.
+            statements: Label, state and ids of the images; those that are too many are not asked for.
             author: Who says so.
             known: Labels whose spelling is kept; others are written in the normal form NFC of Unicode.
 
@@ -219,11 +219,10 @@ def _wanted(
                 raise AnnotationError(
                     f"'{image}': the label '{name}' is to be {wanted[image, name]} and {state}. Give one."
                 )
-    if len(wanted) > MAX_CHANGES:
-        raise AnnotationError(
-            f"{len(wanted):,} labels of images are to be changed at once: at most {MAX_CHANGES:,}. "
-            "Narrow the filter."
-        )
+            if len(wanted) > MAX_CHANGES:
+                raise AnnotationError(
+                    f"more than {MAX_CHANGES:,} labels of images are to be changed at once. Choose fewer."
+                )
     return wanted
 
 

@@ -4,11 +4,14 @@ import shlex
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
+import numpy as np
+
 from marcir.annotations.annotations import Annotations, annotations_path
-from marcir.annotations.merge import merged_table
+from marcir.annotations.label_log import PageLabels
 from marcir.annotations.reader import folder_of_images
+from marcir.annotations.suggest import STATES
 from marcir.config import TrainConfig, suggest_batch_size
-from marcir.search.store import Store
+from marcir.search.store import Snapshot, Store
 
 _TRAIN_SHARE = 0.7  # of the images, in a random split
 _INCOMPLETE = (
@@ -46,8 +49,7 @@ def retrain_commands(store: Store, annotations: Annotations) -> Retraining:
     """
     folder = str(folder_of_images(store))
     page = annotations.labels.states()
-    rows = store.read(lambda snapshot: merged_table(snapshot, page)).rows
-    labelled, incomplete = len(rows), any(row.unknown for row in rows)
+    labelled, incomplete = store.read(lambda snapshot: count_labelled(snapshot, page))
     base = PurePosixPath(store.uri.rstrip("/"))
     run, new, table = f"runs/{base.stem}", f"{base.with_suffix('')}-trained.store", f"{base.stem}-labels.csv"
     own_file = annotations.path is not None and annotations.path != annotations_path(store.uri)
@@ -78,3 +80,27 @@ def retrain_commands(store: Store, annotations: Annotations) -> Retraining:
     ]
     texts = [(title, shlex.join(["marcir", *words])) for title, words in commands]
     return Retraining(labelled, texts, _INCOMPLETE if incomplete else None)
+
+
+def count_labelled(snapshot: Snapshot, page: PageLabels) -> tuple[int, bool]:
+    """Number of images of which any label is known, and whether another label of one of them is unknown.
+
+    These are the rows of `merged_table`, without making them.
+
+    Args:
+        snapshot: What the store holds, with the labels of its table.
+        page: What the page states.
+    """
+    stated: dict[str, dict[str, int]] = {}
+    for image, states in page.items():
+        for label, state in states.items():
+            stated.setdefault(label, {})[image] = STATES[state]
+    known, complete = np.zeros(snapshot.count(), bool), np.ones(snapshot.count(), bool)
+    for label in dict.fromkeys([*snapshot.label_counts(), *stated]):
+        merged = snapshot.states(label)
+        if found := stated.get(label):
+            rows, values = snapshot.rows_of(list(found)), np.array(list(found.values()), np.int8)
+            merged[rows[rows >= 0]] = values[rows >= 0]
+        known |= merged >= 0
+        complete &= merged >= 0
+    return int(np.count_nonzero(known)), bool((known & ~complete).any())

@@ -112,14 +112,14 @@ class S3Path:
         """
         if not _is_clean(self.key):
             raise BrokenImageError("a name between the slashes of its key is empty, '.' or '..'. Rename it.")
-        with self._reading():
+        with self.reading():
             return _file_system(self.bucket).open_input_file(self._name)
 
     def read_bytes(self, check_size: Callable[[int], None]) -> bytes:
         """Read an object whose number of bytes passes a check; errors are those of `open`."""
         with self.open() as file:
             check_size(file.size())
-            with self._reading():
+            with self.reading():
                 content: bytes = file.read()
         return content
 
@@ -139,7 +139,8 @@ class S3Path:
             ) from error
 
     @contextmanager
-    def _reading(self) -> Iterator[None]:
+    def reading(self) -> Iterator[None]:
+        """Raise the errors of `open` for those of Arrow, while the object is read."""
         try:
             yield
         except FileNotFoundError:

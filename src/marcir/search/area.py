@@ -96,11 +96,16 @@ class Area:
     boxes: tuple[Box, ...]
 
     @classmethod
-    def from_geojson(cls, text: str | bytes, where: str = "area") -> "Area":
+    def from_geojson(cls, text: str | bytes, where: str = "area", max_points: int = _MAX_POINTS) -> "Area":
         """Read polygons: a geometry, a feature or a collection of features, in longitude and latitude.
 
+        Args:
+            text: The GeoJSON.
+            where: What errors call it.
+            max_points: The most points that all polygons may have together.
+
         Raises:
-            ConfigError: If it is not GeoJSON with polygons.
+            ConfigError: If it is not GeoJSON with valid polygons, or has more points.
         """
         with needs("geo"):
             import shapely
@@ -114,9 +119,15 @@ class Area:
             raise ConfigError(f"{where}: not GeoJSON ({reason(error)}).") from error
         except shapely.errors.ShapelyError as error:
             raise ConfigError(f"{where}: a polygon cannot be read ({reason(error)}).") from error
-        if sum(map(shapely.get_num_coordinates, parsed)) > _MAX_POINTS:
-            raise ConfigError(f"{where}: more than {_MAX_POINTS:,} points. Simplify it.")
-        union = shapely.union_all([shapely.make_valid(each) for each in parsed]) if parsed else None
+        if sum(map(shapely.get_num_coordinates, parsed)) > max_points:
+            raise ConfigError(f"{where}: more than {max_points:,} points. Simplify it.")
+        # To repair a polygon of a hundred edges that all cross takes minutes; to find one crossing does not.
+        for each in parsed:
+            if not shapely.is_valid(each):
+                raise ConfigError(
+                    f"{where}: a polygon is not valid ({shapely.is_valid_reason(each)}). Correct it."
+                )
+        union = shapely.union_all(parsed) if parsed else None
         if union is None or not union.area:
             raise ConfigError(f"{where}: there is no polygon with an area in it.")
         west, south, east, north = union.bounds

@@ -10,6 +10,7 @@ from marcir.serve.settings import MAX_LIMIT
 _LARGEST = 2**53  # that JavaScript counts exactly to
 MAP_LABELS = 32  # bits of the colours of a point
 MAP_IDS = 1000
+_SCORED_LABELS = 20  # one takes up to seconds
 
 OneLabel = Annotated[
     list[Annotated[str, Field(min_length=1, max_length=1000)]], Field(min_length=1, max_length=1)
@@ -49,7 +50,9 @@ class SuggestionParameters(ThresholdParameters):
 class ScoreParameters(Parameters):
     """Labels whose suggestions are scored."""
 
-    label: Names = Field([], description="Some labels; all that any image is known to have by default.")
+    label: Annotated[Names, Field(min_length=1, max_length=_SCORED_LABELS)] = Field(
+        description=f"At most {_SCORED_LABELS} labels.", examples=[["ship"]]
+    )
 
 
 class MapParameters(FilterParameters):

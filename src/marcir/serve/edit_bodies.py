@@ -9,7 +9,7 @@ from pydantic_core import PydanticCustomError
 from marcir.annotations.names import MAX_NAME
 from marcir.serve.errors import RequestError
 from marcir.serve.parameters import CollectionName, FilterParameters, Id
-from marcir.serve.settings import MAX_CHOSEN, MAX_EDIT_BYTES
+from marcir.serve.settings import MAX_CHOSEN, MAX_EDIT_BYTES, MAX_EDIT_FILTERS
 from marcir.serve.uploads import small_body
 
 B = TypeVar("B", bound=BaseModel)
@@ -89,7 +89,19 @@ class LabelStatement(NeededSelection):
 class SetLabels(Body):
     """Labels of images, set in one step that can be undone."""
 
-    changes: Annotated[list[LabelStatement], Field(min_length=1, max_length=1000)]
+    changes: Annotated[list[LabelStatement], Field(min_length=1, max_length=1000)] = Field(
+        description=f"At most {MAX_EDIT_FILTERS} of them with a filter."
+    )
+
+    @model_validator(mode="after")
+    def _check_filters(self) -> Self:
+        if (filters := sum(each.filter is not None for each in self.changes)) > MAX_EDIT_FILTERS:
+            raise PydanticCustomError(
+                "sentence",
+                "{text}",
+                {"text": f"{filters} changes have a filter: at most {MAX_EDIT_FILTERS}. Send them in parts."},
+            )
+        return self
 
 
 class UndoLabels(Body):

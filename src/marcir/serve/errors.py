@@ -8,6 +8,7 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
 from marcir.errors import (
+    DependencyError,
     MarcirError,
     MissingCollectionError,
     MissingImageError,
@@ -61,9 +62,11 @@ def error_response(
     return JSONResponse(ErrorResponse(error=text).model_dump(), status, headers)
 
 
-def internal_error() -> JSONResponse:
+def internal_error(log_text: str | None = None) -> JSONResponse:
     """The response where the service failed (500)."""
-    return error_response(500, "something went wrong in the service. The reason is in its log.")
+    return error_response(
+        500, "something went wrong in the service. The reason is in its log.", None, log_text
+    )
 
 
 def add_handlers(app: FastAPI) -> None:
@@ -88,6 +91,8 @@ async def _marcir_error(_: Request, error: Exception) -> JSONResponse:
     if isinstance(error, UnusableAnnotationsError):
         text = "collections and labels cannot be used now. The reason is in the log of the service."
         return error_response(503, text, log_text=str(error))
+    if isinstance(error, DependencyError):
+        return internal_error(str(error))
     return error_response(422, str(error))
 
 

@@ -5,6 +5,7 @@ import io
 import os
 import stat
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Protocol
@@ -17,7 +18,7 @@ from marcir.data.decode.limits import MAX_BYTES
 from marcir.data.images import decode_image
 from marcir.data.object_storage import ImagePath, S3Path
 from marcir.data.prefetch import read_batches
-from marcir.errors import BrokenImageError, MissingImageError
+from marcir.errors import BrokenImageError, DataError, MissingImageError
 from marcir.figures.samples import display_bytes
 from marcir.search.store import Store
 from marcir.serve.request_log import escaped
@@ -67,7 +68,12 @@ class Originals:
         self.root = root if isinstance(root, S3Path) else root.resolve()
 
     def open(self, image: str) -> OpenFile:
-        """Open the file of an id of the store; `MissingImageError` where there is none inside the folder."""
+        """Open the file of an id of the store.
+
+        Raises:
+            MissingImageError: Where there is none inside the folder, or it is not an image.
+            DataError: Where object storage cannot be reached or refuses this process.
+        """
         if isinstance(self.root, S3Path):
             return _open_object(self.root, image)
         return _open_file(self.root, image)
@@ -76,7 +82,7 @@ class Originals:
         """Whether the file of an id can be shown."""
         try:
             self.open(image).close()
-        except MissingImageError:
+        except (MissingImageError, DataError):
             return False
         return True
 
@@ -84,18 +90,24 @@ class Originals:
 def _open_object(root: S3Path, image: str) -> OpenFile:
     """Open an object; its key is below the prefix, since `S3Path.open` refuses all others."""
     absent = MissingImageError(f"the file of '{image}' cannot be read as an image from object storage.")
-    try:
-        file = (root / image).open()
-        media_type = _media_type(file.read_at(16, 0))
-        metadata = repr(sorted(file.metadata().items()))  # among it, the ETag
-    except (OSError, ValueError):  # DataError is a ValueError
-        raise absent from None
-    if media_type is None:
-        file.close()
-        raise absent
-    return OpenFile(
-        file, file.size(), media_type, hashlib.blake2b(metadata.encode(), digest_size=12).hexdigest()
-    )
+    path = root / image
+    with ExitStack() as opened:
+        try:
+            file = opened.enter_context(path.open())
+            with path.reading():
+                media_type = _media_type(file.read_at(16, 0))
+                metadata = repr(sorted(file.metadata().items()))  # among it, the ETag
+                size = file.size()
+        except BrokenImageError:
+            raise absent from None
+        except DataError:  # object storage as a whole: the file may well be there
+            raise
+        except (OSError, ValueError):
+            raise absent from None
+        if media_type is None:
+            raise absent
+        opened.pop_all()
+    return OpenFile(file, size, media_type, hashlib.blake2b(metadata.encode(), digest_size=12).hexdigest())
 
 
 def _open_file(root: Path, image: str) -> OpenFile:
@@ -183,11 +195,11 @@ def png(shown: np.ndarray) -> bytes:
 
 
 def attachment(name: str) -> str:
-    """Content-Disposition of a file that is saved under a name, whatever the name contains.
+    r"""Content-Disposition of a file that is saved under a name, whatever the name contains.
 
-    >>> attachment('a"b\\r\\nX: y/ü.tif')
-    "attachment; filename*=UTF-8''%C3%BC.tif"
+    >>> attachment('a"b\r\nX: y/ü.tif'), attachment(r"C:\a\ü.tif")
+    ("attachment; filename*=UTF-8''%C3%BC.tif", "attachment; filename*=UTF-8''%C3%BC.tif")
     """
-    last = name.replace("\\\\", "/").split("/")[-1]
+    last = name.replace("\\", "/").split("/")[-1]
     kept = "".join(letter for letter in last if letter.isprintable()).strip(". ") or "image"
     return f"attachment; filename*=UTF-8''{quote(kept, safe='')}"

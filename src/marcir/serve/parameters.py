@@ -2,6 +2,7 @@
 
 from collections import Counter
 from dataclasses import replace
+from functools import cached_property
 from typing import Annotated, Any, Literal
 
 from fastapi import Request
@@ -13,7 +14,14 @@ from marcir.errors import did_you_mean
 from marcir.search.area import Area, parse_bbox, parse_date
 from marcir.search.records import Filter
 from marcir.serve.errors import RequestError
-from marcir.serve.settings import MAX_CHOSEN, MAX_EXAMPLES, MAX_LIMIT, MAX_RESULTS
+from marcir.serve.settings import (
+    MAX_AREA_POINTS,
+    MAX_AREA_TEXT,
+    MAX_CHOSEN,
+    MAX_EXAMPLES,
+    MAX_LIMIT,
+    MAX_RESULTS,
+)
 
 
 def _without_empty(names: Any) -> Any:
@@ -118,7 +126,9 @@ class FilterParameters(Parameters):
     )
     within: Text = Field(
         None,
-        description="Images whose footprint touches these polygons: GeoJSON in longitude and latitude.",
+        max_length=MAX_AREA_TEXT,
+        description="Images whose footprint touches these polygons: GeoJSON in longitude and latitude, at "
+        f"most {MAX_AREA_POINTS:,} points. A polygon must not cross itself.",
         examples=['{"type": "Polygon", "coordinates": [[[7, 50], [8, 50], [8, 51], [7, 50]]]}'],
     )
     date_from: Text = Field(
@@ -129,7 +139,7 @@ class FilterParameters(Parameters):
     )
     collection: CollectionName | None = Field(None, description="Images of this collection.")
 
-    @property
+    @cached_property
     def filter(self) -> Filter:
         """The filter of the store; that by a collection is `ServedArchive.where`.
 
@@ -142,7 +152,9 @@ class FilterParameters(Parameters):
             tuple(self.none),
             none_unknown_ok=self.none_unknown_ok,
             bbox=None if self.bbox is None else parse_bbox(self.bbox),
-            within=None if self.within is None else Area.from_geojson(self.within, "within"),
+            within=None
+            if self.within is None
+            else Area.from_geojson(self.within, "within", max_points=MAX_AREA_POINTS),
             date_from=None if self.date_from is None else parse_date(self.date_from),
             date_to=None if self.date_to is None else parse_date(self.date_to),
         )
@@ -167,7 +179,7 @@ class PageParameters(FilterParameters):
         "json", description="All but json are attachments."
     )
 
-    @property
+    @cached_property
     def filter(self) -> Filter:
         """The filter of the store."""
         return replace(super().filter, min_similarity=self.min_similarity)

@@ -49,10 +49,9 @@ def browse_routes(service: Service) -> APIRouter:
         given: Annotated[parameters.ScoreParameters, Query()],
     ) -> schemas.ScoresResponse:
         """How well labels can be suggested: cross-validated average precision, and its curve."""
-        labels = given.label or await suggesters.run(suggestions.labels)
         # One by one, so that suggestions need not wait for all of them.
         return schemas.ScoresResponse(
-            scores=[await suggesters.run(suggestions.score, label) for label in dict.fromkeys(labels)]
+            scores=[await suggesters.run(suggestions.score, label) for label in dict.fromkeys(given.label)]
         )
 
     @routes.get(

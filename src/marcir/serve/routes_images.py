@@ -7,8 +7,8 @@ from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from marcir.errors import MissingImageError
-from marcir.serve.errors import error_responses
+from marcir.errors import DataError, MissingImageError
+from marcir.serve.errors import error_responses, unavailable
 from marcir.serve.image_files import OpenFile, as_png, attachment
 from marcir.serve.parameters import ImageParameters, OriginalParameters, WindowParameters
 from marcir.serve.schemas import ImageResponse
@@ -129,7 +129,11 @@ def image_routes(service: Service) -> APIRouter:
         store.describe([image])  # only ids of the store
         if service.originals is None:
             raise MissingImageError("the service was started without --images and shows no files.")
-        return service.originals.open(image)
+        try:
+            return service.originals.open(image)
+        except DataError as error:
+            text = "the file cannot be read from object storage now. The reason is in the log of the service."
+            raise unavailable(text, log_text=str(error)) from None
 
     return routes
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+import numpy as np
 from fastapi import Response
 
 from marcir.annotations.annotations import Annotations
@@ -50,6 +51,8 @@ class ServedAnnotations:
     def __init__(self, archive: ServedArchive, author: str) -> None:
         self._archive, self._author = archive, author
         self._annotations: Annotations = archive.annotations
+        # Of the collection and the version of the store that were asked for last.
+        self._missing: tuple[tuple[Collection, str], frozenset[str]] | None = None
 
     def check_editable(self) -> None:
         """Refuse changes where they are not allowed (403)."""
@@ -66,16 +69,18 @@ class ServedAnnotations:
     def members(self, given: MembersParameters) -> schemas.MembersResponse:
         """Some images of a collection."""
         table = self._annotations.collections
-        collection, images = table.get(given.name), table.images(given.name)
+        collection = table.get(given.name)
         end = given.offset + given.limit
 
         def describe(snapshot: Snapshot) -> tuple[int, list[Member], dict[str, HitResponse]]:
-            gone = set(snapshot.missing(images))
+            gone = self._missing_of(collection, snapshot)
             if given.missing:
-                members = [each for each in table.members(given.name, len(images)) if each.image in gone]
-                return len(gone), members[given.offset : end], {}
+                every = table.members(given.name, collection.images)
+                return len(gone), [each for each in every if each.image in gone][given.offset : end], {}
             members = table.members(given.name, given.limit, given.offset)
-            rows = snapshot.describe([each.image for each in members if each.image not in gone])
+            images = [each.image for each in members]  # others than a moment ago, perhaps
+            absent = set(snapshot.missing(images))
+            rows = snapshot.describe([image for image in images if image not in absent])
             return len(gone), members, {row.id: HitResponse.from_hit(Hit.from_row(row)) for row in rows}
 
         gone, members, hits = self._archive.store.read(describe)
@@ -136,7 +141,8 @@ class ServedAnnotations:
 
     def set_labels(self, given: SetLabels, notes: RequestNotes) -> schemas.EditResponse:
         """Give labels to images: present, absent, unknown, or cleared; one step of undo."""
-        statements = [(each.label, each.state, self._stated(each)) for each in given.changes]
+        # One by one: all of their images together may be a thousand times as many as can be changed.
+        statements = ((each.label, each.state, self._stated(each)) for each in given.changes)
         edit = self._annotations.labels.set(statements, self._author, self._known(given))
         names = ", ".join(f"{shown(each.label)} {each.state}" for each in given.changes[:3])
         notes.add_edit(f"{edit.changed:,} labels of images changed: {names}")
@@ -179,6 +185,15 @@ class ServedAnnotations:
         if all(each.label.isascii() for each in given.changes):
             return ()
         return list(self._archive.store.label_counts())
+
+    def _missing_of(self, collection: Collection, snapshot: Snapshot) -> frozenset[str]:
+        """Images of a collection that are not in the store; found once for all its pages."""
+        key, found = (collection, snapshot.version), self._missing
+        if found is None or found[0] != key:
+            images = self._annotations.collections.images(collection.name)
+            rows = snapshot.rows_of(images)
+            found = self._missing = key, frozenset(images[place] for place in np.flatnonzero(rows < 0))
+        return found[1]
 
     def _stated(self, given: LabelStatement) -> Sequence[str]:
         return self._chosen(given, may_be_gone=given.state == "cleared")

@@ -18,10 +18,13 @@ UPLOADS_IN_MEMORY = 16 * MAX_UPLOAD_BYTES
 MAX_RESULTS = 10_000  # largest offset + limit
 MAX_LIMIT = 200
 MAX_EXAMPLES = 100
+MAX_AREA_POINTS = 1000  # points of the polygons of a filter: comparing images with more takes too long
+MAX_AREA_TEXT = 64 * 2**10  # characters of their GeoJSON
 MAX_COLLECTION_EXAMPLES = 10_000  # images of a collection that is an example
 MAX_CHOSEN = 100_000  # images that one request puts into a collection, or gives labels
 MAX_RETURNED = 10_000  # ids of images that a response about a collection names
-MAX_EDIT_BYTES = 8 * 2**20
+MAX_EDIT_BYTES = 300 * MAX_CHOSEN  # ids of windows have the path of a scene in them
+MAX_EDIT_FILTERS = 20  # changes of labels in one request that choose images by a filter
 # Requests that may wait for a free worker; more are refused (503).
 WAITING_SEARCHES = 256
 WAITING_UPLOADS = 16

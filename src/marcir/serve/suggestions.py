@@ -127,10 +127,6 @@ class Suggestions:
 
         return self._archive.store.read(suggest)
 
-    def labels(self) -> list[str]:
-        """Labels that any image is known to have."""
-        return [name for name, count in self._archive.store.label_counts().items() if count]
-
     def score(self, label: str) -> LabelScoreResponse:
         """How well a label can be suggested."""
 

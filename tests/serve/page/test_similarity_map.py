@@ -1,16 +1,22 @@
 """The map of similarity: points, hover, lasso, and the same with the keyboard."""
 
 import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from playwright.sync_api import Locator, expect
 
+from marcir.search import Row
+from marcir.search.embedding_map import updated_map
+from marcir.search.lance import LanceStore
 from serve.page.browsing import Visit
 from serve.page.conftest import Visiting
 from serve.page.test_looks import NARROW, findings
 from serve.server_process import Server
+from serve.server_thread import serving_in_a_thread
+from serve.small_archive import DIM, copied_store
 
 pytestmark = pytest.mark.browser
 VIEW = {"view": "similarity"}
@@ -72,24 +78,54 @@ def test_pointing_at_a_point_shows_its_image_and_a_click_opens_it(visit: Visit) 
     expect(canvas(visit)).to_be_visible()
 
 
+def draw_lasso(visit: Visit, right: float | None = None) -> None:
+    """Around everything, or around what is left of a place in the window."""
+    visit.role("button", "Lasso").click()
+    box = canvas(visit).bounding_box()
+    assert box is not None
+    top, bottom, left = box["y"] + 2, box["y"] + box["height"] - 2, box["x"] + 2
+    right = box["x"] + box["width"] - 2 if right is None else right
+    visit.page.mouse.move(left, top)
+    visit.page.mouse.down()
+    for place in ((right, top), (right, bottom), (left, bottom)):
+        visit.page.mouse.move(*place, steps=3)
+    visit.page.mouse.up()
+
+
 def test_a_lasso_selects_what_is_inside(visit: Visit) -> None:
     open_map(visit)
     places, ids = points(visit.server)
     screen = on_screen(visit, places)
     middle = float(np.median(screen[:, 0]))
-    visit.role("button", "Lasso").click()
-    box = canvas(visit).bounding_box()
-    assert box is not None
-    top, bottom, left = box["y"] + 2, box["y"] + box["height"] - 2, box["x"] + 2
-    visit.page.mouse.move(left, top)
-    visit.page.mouse.down()
-    for place in ((middle, top), (middle, bottom), (left, bottom)):
-        visit.page.mouse.move(*place, steps=3)
-    visit.page.mouse.up()
+    draw_lasso(visit, middle)
     inside = [image for image, (x, _) in zip(ids, screen, strict=True) if x < middle]
     expect(selected(visit)).to_have_text(f"{len(inside)} selected")
     visit.role("button", "Clear the selection").click()
     expect(visit.page.locator("#selection")).to_be_hidden()
+
+
+def test_a_lasso_selects_more_images_than_one_request_names(
+    visiting: Visiting,
+    served_store: Path,
+    served_images: Path,
+    served_model: Path,
+    served_cache: Path,
+    tmp_path: Path,
+) -> None:
+    store = copied_store(served_store, tmp_path)
+    archive = LanceStore(store)
+    vectors = np.random.default_rng(0).normal(size=(10_001, DIM)).astype(np.float32)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    archive.add([Row(f"more/{place:05}.png", vector) for place, vector in enumerate(vectors)])
+    made = updated_map(archive, None)
+    assert made is not None
+    archive.write_map(made)
+    with serving_in_a_thread(store, served_images, served_model, served_cache) as server:
+        visit = visiting(server)
+        visit.page.goto(f"{server.url}/?view=similarity")
+        expect(visit.role("heading", f"Map of similarity: {archive.count():,} images")).to_be_visible()
+        draw_lasso(visit)
+        expect(selected(visit)).to_have_text(f"{archive.count():,} selected")
 
 
 def test_the_keyboard_selects_with_a_rectangle(visit: Visit) -> None:

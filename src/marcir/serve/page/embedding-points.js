@@ -4,9 +4,6 @@ import * as api from "./api.js";
 
 const CELLS = 256; // per axis of the grid in which points are found
 const ROWS_AT_ONCE = 1000; // of /api/map/ids
-const IDS_AT_ONCE = 100_000;
-/** From this many points on, the ids of all rows are asked for: fewer requests than row by row. */
-const MANY = 10 * ROWS_AT_ONCE;
 
 /** @param {{filters: URLSearchParams, labels: string[]}} of */
 export async function loadPoints({ filters, labels }, options) {
@@ -104,10 +101,8 @@ export class Points {
   async ids(points, options) {
     const rows = Array.from(points, (at) => this.rows[at]);
     const missing = rows.filter((row) => !this.#ids.has(row));
-    if (missing.length > MANY) await this.#askAll(options);
-    else
-      for (let from = 0; from < missing.length; from += ROWS_AT_ONCE)
-        await this.#ask(missing.slice(from, from + ROWS_AT_ONCE), options);
+    for (let from = 0; from < missing.length; from += ROWS_AT_ONCE)
+      await this.#ask(missing.slice(from, from + ROWS_AT_ONCE), options);
     return rows.map((row) => this.#ids.get(row)).filter((id) => id !== undefined);
   }
 
@@ -116,15 +111,6 @@ export class Points {
     for (const row of rows) query.append("row", String(row));
     const { ids } = await api.json(`api/map/ids?${query}`, options);
     rows.forEach((row, at) => this.#ids.set(row, ids[at]));
-  }
-
-  async #askAll(options) {
-    const last = this.rows.reduce((most, row) => Math.max(most, row), 0);
-    for (let offset = 0; offset <= last; offset += IDS_AT_ONCE) {
-      const query = new URLSearchParams({ version: this.version, offset, limit: IDS_AT_ONCE });
-      const { ids } = await api.json(`api/map/ids?${query}`, options);
-      ids.forEach((id, at) => this.#ids.set(offset + at, id));
-    }
   }
 }
 
