@@ -75,15 +75,17 @@ _Counts = tuple[dict[str, int], dict[str, int]]
 
 @dataclass
 class _Held:
-    """What was read of a table last, for all copies of a snapshot.
+    """What was read of a table, for all copies of a snapshot.
 
     Attributes:
-        ordered: Version of the table, and its rows.
-        passed: Version of the table and a filter, and the rows that pass it.
+        ordered: All rows.
+        passed: The last filter, and the rows that pass it.
+        counts: All labels.
     """
 
-    ordered: tuple[int, TableRows] | None = None
-    passed: tuple[tuple[int, Filter], np.ndarray] | None = None
+    ordered: TableRows | None = None
+    passed: tuple[Filter, np.ndarray] | None = None
+    counts: _Counts | None = None
 
 
 class ApproximateSearch(Snapshot, RowTable):
@@ -91,19 +93,25 @@ class ApproximateSearch(Snapshot, RowTable):
 
     Neighbours are searched in multiples of a page. A deeper search may find others: pages of one search are
     the same as long as they are cut from the same depth.
+
+    Args:
+        uri: The store.
+        table: Its table, opened for this snapshot alone, so that it stays at one version.
+        dim: Length of the vectors.
+        page: Neighbours are searched in multiples of it.
     """
 
     exact = False
 
     def __init__(self, uri: str, table: Any, dim: int, page: int = 1) -> None:
         self._uri, self._table, self._dim, self._page = uri, table, dim, page
-        self._counted: tuple[int, _Counts] = (-1, ({}, {}))  # version of the table, its labels
+        self._version = str(table.version)
         self._held = _Held()
         self._relabelled: Callable[[Row], Row] | None = None  # where labels are not those of the table
 
     @property
     def version(self) -> str:
-        return str(self._table.version)
+        return self._version
 
     def search(
         self, vectors: np.ndarray, k: int, where: Filter | None = None, offset: int = 0
@@ -249,10 +257,10 @@ class ApproximateSearch(Snapshot, RowTable):
         ordered = self._table_rows()
         if where is None or self._condition(where) is None:
             return np.arange(len(ordered))
-        key, passed = (int(self._table.version), where), self._held.passed
-        if passed is None or passed[0] != key:  # the pages of one filter are asked for one after the other
+        passed = self._held.passed
+        if passed is None or passed[0] != where:  # the pages of one filter are asked for one after the other
             found = self._passing(["id"], where, row_ids=True)
-            passed = self._held.passed = key, np.sort(ordered.find(found["_rowid"]))
+            passed = self._held.passed = where, np.sort(ordered.find(found["_rowid"]))
         return passed[1]
 
     def rows_of(self, ids: Sequence[str]) -> np.ndarray:
@@ -299,11 +307,11 @@ class ApproximateSearch(Snapshot, RowTable):
         return products
 
     def _table_rows(self) -> TableRows:
-        """All rows in the order of ids, read once per version."""
-        version, ordered = int(self._table.version), self._held.ordered
-        if ordered is None or ordered[0] != version:
-            ordered = self._held.ordered = version, TableRows(self.select(["id", "date"], row_ids=True))
-        return ordered[1]
+        """All rows in the order of ids, read once."""
+        ordered = self._held.ordered
+        if ordered is None:
+            ordered = self._held.ordered = TableRows(self.select(["id", "date"], row_ids=True))
+        return ordered
 
     def select(
         self,
@@ -426,13 +434,10 @@ class ApproximateSearch(Snapshot, RowTable):
         return self._count_labels(where, self._all_labels()[0])
 
     def _all_labels(self) -> _Counts:
-        """All labels of the table, counted once per version."""
-        version = int(self._table.version)
-        counted, counts = self._counted
-        if version != counted:
-            counts = self._count_labels(None)
-            self._counted = version, counts
-        present, unknown = counts
+        """All labels of the table, counted once."""
+        if self._held.counts is None:
+            self._held.counts = self._count_labels(None)
+        present, unknown = self._held.counts
         return dict(present), dict(unknown)
 
     def _count_labels(self, where: Filter | None, names: Iterable[str] = ()) -> _Counts:

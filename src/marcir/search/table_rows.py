@@ -4,6 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from marcir.errors import StoreError
 from marcir.search.listing_order import NO_DATE, ListingOrder
 
 
@@ -27,8 +28,16 @@ class TableRows:
         return len(self.ids)
 
     def find(self, row_ids: pa.ChunkedArray) -> np.ndarray:
-        """Rows by their LanceDB row ids, which are all there. (M,)"""
-        rows: np.ndarray = self._rows[np.searchsorted(self._row_ids, np.asarray(row_ids))]
+        """Rows by their LanceDB row ids. (M,)
+
+        Raises:
+            StoreError: For row ids of another version of the table.
+        """
+        wanted = np.asarray(row_ids)
+        places = np.searchsorted(self._row_ids, wanted)
+        if not np.array_equal(self._row_ids[places[places < len(self)]], wanted):
+            raise StoreError("the store has changed while it was read. Try again.")
+        rows: np.ndarray = self._rows[places]
         return rows
 
     def find_ids(self, ids: pa.Array) -> np.ndarray:
