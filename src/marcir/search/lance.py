@@ -41,7 +41,6 @@ with needs("store"):
         IDS_PER_QUERY,
         PARTITION_ROWS,
         ApproximateSearch,
-        condition_of,
         one_of,
     )
     from marcir.search.arrow import (
@@ -164,7 +163,7 @@ class LanceStore(Store):
         return self._retry(lambda: self._rows().thumbnail(image))
 
     def count(self, where: Filter | None = None) -> int:
-        if self.resident or condition_of(where) is not None:
+        if self.resident or where not in (None, Filter()):
             return super().count(where)
         return self._retry(lambda: self._rows().count())  # without reading the vectors
 
