@@ -75,7 +75,8 @@ _TRIES = 10  # of an operation that fails because another process changes the st
 # each time, and so few do not slow down reading.
 _FEW_FILES = 100
 
-# The table of windows that were left out; stores of files do not have it.
+# The table of windows that were left out; stores of files do not have it, nor do those of early versions that
+# were not written into since.
 SKIPPED = "skipped"
 _SKIPPED_SCHEMA = pa.schema(
     [pa.field("id", pa.string(), nullable=False, metadata=KEY), pa.field("content", pa.string())]
@@ -272,7 +273,6 @@ class LanceStore(Store):
     def _merge_skipped(self, windows: Mapping[str, str]) -> None:
         content = pa.table({"id": list(windows), "content": list(windows.values())}, schema=_SKIPPED_SCHEMA)
         with translate_errors(self.uri):
-            _create_table(self._db, SKIPPED, _SKIPPED_SCHEMA.empty_table())
             merge = self._db.open_table(SKIPPED).merge_insert("id")
             merge.when_matched_update_all().when_not_matched_insert_all().use_index(False).execute(content)
 
@@ -467,9 +467,9 @@ def _create_tables(uri: str, about: About, model: Mapping[str, bytes], root_move
             columns = pa.schema([("name", pa.string()), ("content", pa.large_binary())])
             _create_table(db, "model", pa.table(content, schema=columns))
         if "images" not in names:
-            made = _create_table(db, "images", schema(about.dim).empty_table())
-            if made is not None and made.version > 1:
-                _put_back_rows(made)
+            _create_and_keep(db, "images", schema(about.dim))
+        if about.windows is not None:
+            _create_and_keep(db, SKIPPED, _SKIPPED_SCHEMA)
         if found.root != about.root:
             _replace_about(db, replace(found, root=about.root))
 
@@ -482,6 +482,13 @@ def _create_table(db: Any, name: str, content: pa.Table) -> Any:
         if "already exists" not in str(error):
             raise
     return None
+
+
+def _create_and_keep(db: Any, name: str, columns: pa.Schema) -> None:
+    """Make an empty table, or keep the rows of the one that another process has made meanwhile."""
+    made = _create_table(db, name, columns.empty_table())
+    if made is not None and made.version > 1:
+        _put_back_rows(made)
 
 
 def _put_back_rows(table: Any) -> None:
