@@ -334,6 +334,12 @@ def test_annotations_are_never_kept_among_the_images(tmp_path: Path) -> None:
             422,
             "is to be present and absent",
         ),
+        (
+            "/api/labels",
+            {"changes": [{"label": f"{place}", "state": "present", "filter": {}} for place in range(21)]},
+            422,
+            "changes: 21 of them name images by a filter, at most 20 may",
+        ),
     ],
 )
 def test_what_cannot_be_used_is_refused_with_a_reason(

@@ -12,6 +12,8 @@ from marcir.serve.parameters import CollectionName, FilterParameters, Id
 from marcir.serve.settings import MAX_CHOSEN, MAX_EDIT_BYTES
 from marcir.serve.uploads import small_body
 
+MAX_FILTERS = 20  # of one request: each may be of many images
+
 B = TypeVar("B", bound=BaseModel)
 Ids = Annotated[list[Id], Field(max_length=MAX_CHOSEN)]
 
@@ -89,7 +91,16 @@ class LabelStatement(NeededSelection):
 class SetLabels(Body):
     """Labels of images, set in one step that can be undone."""
 
-    changes: Annotated[list[LabelStatement], Field(min_length=1, max_length=1000)]
+    changes: Annotated[list[LabelStatement], Field(min_length=1, max_length=1000)] = Field(
+        description=f"At most {MAX_FILTERS} of them may name images by a filter."
+    )
+
+    @model_validator(mode="after")
+    def _check_filters(self) -> Self:
+        if (count := sum(each.filter is not None for each in self.changes)) > MAX_FILTERS:
+            text = f"changes: {count:,} of them name images by a filter, at most {MAX_FILTERS} may. Give ids."
+            raise PydanticCustomError("sentence", text)
+        return self
 
 
 class UndoLabels(Body):

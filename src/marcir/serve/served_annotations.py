@@ -128,7 +128,8 @@ class ServedAnnotations:
 
     def set_labels(self, given: SetLabels, notes: RequestNotes) -> schemas.EditResponse:
         """Give labels to images: present, absent, unknown, or cleared; one step of undo."""
-        statements = [(each.label, each.state, self._stated(each)) for each in given.changes]
+        # One after the other: too many are refused before all filters are applied.
+        statements = ((each.label, each.state, self._stated(each)) for each in given.changes)
         edit = self._annotations.labels.set(statements, self._author)
         names = ", ".join(f"{shown(each.label)} {each.state}" for each in given.changes[:3])
         notes.add_edit(f"{edit.changed:,} labels of images changed: {names}")
