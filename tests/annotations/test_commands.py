@@ -5,6 +5,7 @@ import json
 import shlex
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from marcir.annotations.collection_export import export_collection
 from marcir.annotations.label_export import export_labels
 from marcir.annotations.retrain import retrain_commands
 from marcir.cli import main
+from marcir.cli.evaluate import _model_folder
 from marcir.data.archive import open_archive
 from marcir.data.image_source import WindowCut
 from marcir.data.label_csv import read_label_table
@@ -206,6 +208,31 @@ def test_the_commands_name_what_there_is(store: Path) -> None:
     assert labelled == 40
     assert f"--annotations {store.with_name('other.sqlite')}" in commands[0][1]
     assert "--dataset manifest" in commands[1][1], "training finds annotations only beside the store"
+
+
+@pytest.mark.parametrize("with_file", [True, False], ids=["a file", "no file"])
+def test_the_commands_of_a_store_on_object_storage_have_its_address(store: Path, with_file: bool) -> None:
+    opened = LanceStore(store)
+    opened.uri = "s3://bucket/some/a.store/"
+    file = store.with_name("a.sqlite") if with_file else None
+    _, commands = retrain_commands(opened, Annotations(file))
+    labels, train, new, _, old, _ = (shlex.split(text) for _, text in commands)
+    given = ["--annotations", str(file)] if with_file else ["--source", "table"]
+    assert labels[2:] == ["--store", "s3://bucket/some/a.store/", *given, "--out", "a-labels.csv"]
+    assert train[2:4] == ["--dataset", "manifest"]
+    assert new[-1] == "s3://bucket/some/a-trained.store"
+    assert old[2:4] == ["--model", "s3://bucket/some/a.store/"]
+
+
+def test_the_model_of_a_store_on_object_storage_is_scored(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = SimpleNamespace(model="s3://bucket/a.store/", name=None, device="cpu")
+    monkeypatch.setattr("marcir.search.lance.LanceStore", lambda uri: uri)
+    monkeypatch.setattr(
+        "marcir.search.queries.unpacked_model",
+        lambda store, device: SimpleNamespace(path=f"model of {store}"),
+    )
+    assert _model_folder(asked) == "model of s3://bucket/a.store/"  # type: ignore[arg-type]
+    assert asked.name == "a.store"
 
 
 @pytest.mark.slow
