@@ -118,9 +118,8 @@ class LanceStore(Store):
                 raise StoreError(f"{self.uri}: half written. Finish it with the same marcir index command.")
             self.about = read_about(self.uri, self._db)
             self._table = self._db.open_table("images")
-        self._read: tuple[int, ApproximateSearch] | None = (
-            None  # the version of `_table` that it was opened at
-        )
+        # The version of `_table` when the newest table was opened to be read, and that one.
+        self._read: tuple[int, ApproximateSearch] | None = None
         self._opening = threading.Lock()
         self._loaded: tuple[int, ExactSearch] | None = None  # the version that was read, and its vectors
         self._loading = threading.Lock()
