@@ -5,17 +5,23 @@ import json
 import shlex
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 import marcir
 from marcir.annotations import Annotations
+from marcir.annotations.collection_export import export_collection
+from marcir.annotations.label_export import export_labels
 from marcir.annotations.retrain import retrain_commands
 from marcir.cli import main
+from marcir.cli.evaluate import _model_folder
 from marcir.data.archive import open_archive
 from marcir.data.image_source import WindowCut
 from marcir.data.label_csv import read_label_table
-from marcir.errors import ConfigError, DataError
+from marcir.errors import AnnotationError, ConfigError, DataError
+from marcir.search import MemoryStore, Row
 from marcir.search.index import index
 from marcir.search.lance import LanceStore
 from marcir.search.records import About
@@ -62,10 +68,63 @@ def test_collections_are_listed_shown_and_exported(
         rows = list(csv.DictReader(file))
     assert [row["id"] for row in rows] == ["images/000002.png", "images/000001.png", "gone.png"]
     assert "barn" in rows[1]["labels"].split(";"), "with merged labels"
-    assert [Path(line).is_file() for line in paths.read_text().splitlines()] == [True, True, False]
-    capsys.readouterr()
+    assert [Path(line).name for line in paths.read_text().splitlines()] == ["000002.png", "000001.png"]
+    assert all(Path(line).is_file() for line in paths.read_text().splitlines())
+    assert f"{paths}: 2 files of 3 images of 'Some'\n" in capsys.readouterr().out
     assert main(["collections", "show", "Sone", "--store", str(store)]) == 2
     assert capsys.readouterr().err == "marcir: there is no collection 'Sone'. Did you mean 'Some'?\n"
+
+
+def test_the_files_of_windows_are_their_scenes(tmp_path: Path) -> None:
+    cut, vector = WindowCut(256, 256, None, None, 0.2), np.eye(4, dtype=np.float32)[0]
+    windows = [f"a/b.tif@x={place},y=0,w=256,h=256" for place in (0, 256)]
+    rows = [Row(image, vector, metadata={"scene": "a/b.tif"}) for image in windows]
+    annotations = Annotations(tmp_path / "a.sqlite", writable=True)
+    annotations.collections.create("Some", [*windows, "gone.tif@x=0,y=0,w=256,h=256"])
+    store = MemoryStore(About("m" * 64, 4, "/scenes", version=3, windows=cut))
+    store.add(rows)
+    assert export_collection(store, annotations, "Some", "paths") == b"a/b.tif\n"
+    catalog = MemoryStore(About("m" * 64, 4, "/scenes/catalog.json", version=3, windows=cut))
+    catalog.add(rows)
+    with pytest.raises(
+        AnnotationError, match="of a STAC catalog, whose ids are not paths of files. Use csv."
+    ):
+        export_collection(catalog, annotations, "Some", "paths")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (["collections", "--store", "no.store"], "no.store: there is no such store."),
+        (["collections", "show", "Some", "--store", "no.store"], "no.store: there is no such store."),
+        (["labels", "--store", "no.store", "--out", "out.csv"], "no.store: there is no such store."),
+        (["collections", "--annotations", "no.sqlite"], "no.sqlite: there is no such file."),
+        (["labels", "--out", "out.csv", "--annotations", "no.sqlite"], "no.sqlite: there is no such file."),
+    ],
+)
+def test_a_store_and_a_file_of_annotations_that_are_not_there_are_refused(
+    store: Path,
+    arguments: list[str],
+    problem: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(store.parent)
+    given = [] if "--store" in arguments else ["--store", str(store)]
+    assert main([*arguments, *given]) == 2
+    assert capsys.readouterr().err.startswith(f"marcir: {problem}")
+    assert not Path("out.csv").exists()
+
+
+def test_labels_of_the_table_need_no_annotations(
+    store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "table.csv"
+    assert main(["labels", "--store", str(store), "--source", "table", "--out", str(out)]) == 0
+    assert out.read_text() == export_labels(LanceStore(store), Annotations(None)).text
+    with pytest.raises(SystemExit):
+        main(["labels", "--store", str(store), "--source", "table", "--annotations", "a", "--out", str(out)])
+    assert "leave --annotations out" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -161,6 +220,31 @@ def test_the_commands_score_incomplete_labels_and_say_what_that_means(store: Pat
         assert all(" --split runs/a/split.json" in text for text in scored)
     assert "pairs of images" in (incomplete.note or "")
     assert complete.note is None
+
+
+@pytest.mark.parametrize("with_file", [True, False], ids=["a file", "no file"])
+def test_the_commands_of_a_store_on_object_storage_have_its_address(store: Path, with_file: bool) -> None:
+    opened = LanceStore(store)
+    opened.uri = "s3://bucket/some/a.store/"
+    file = store.with_name("a.sqlite") if with_file else None
+    commands = retrain_commands(opened, Annotations(file)).commands
+    labels, train, new, _, old, _ = (shlex.split(text) for _, text in commands)
+    given = ["--annotations", str(file)] if with_file else ["--source", "table"]
+    assert labels[2:] == ["--store", "s3://bucket/some/a.store/", *given, "--out", "a-labels.csv"]
+    assert train[2:4] == ["--dataset", "manifest"]
+    assert new[-1] == "s3://bucket/some/a-trained.store"
+    assert old[2:4] == ["--model", "s3://bucket/some/a.store/"]
+
+
+def test_the_model_of_a_store_on_object_storage_is_scored(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = SimpleNamespace(model="s3://bucket/a.store/", name=None, device="cpu")
+    monkeypatch.setattr("marcir.search.lance.LanceStore", lambda uri: uri)
+    monkeypatch.setattr(
+        "marcir.search.queries.unpacked_model",
+        lambda store, device: SimpleNamespace(path=f"model of {store}"),
+    )
+    assert _model_folder(asked) == "model of s3://bucket/a.store/"  # type: ignore[arg-type]
+    assert asked.name == "a.store"
 
 
 @pytest.mark.slow

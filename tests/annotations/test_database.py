@@ -1,6 +1,8 @@
 """Collections and labels in their file: what is kept, what is refused, and files that cannot be used."""
 
+import shutil
 import sqlite3
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -12,6 +14,7 @@ import marcir
 from marcir.annotations import Annotations
 from marcir.annotations.annotations import annotations_path
 from marcir.annotations.database import Database
+from marcir.annotations.label_log import LogVersion, Statement
 from marcir.annotations.names import check_label
 from marcir.data.label_csv import parse_states
 from marcir.errors import AnnotationError, ConfigError, MissingCollectionError, UnusableAnnotationsError
@@ -125,10 +128,52 @@ def test_changes_since_a_version_are_those_that_a_reader_lacks(annotations: Anno
     annotations.labels.set([("ship", "present", ["a"])])
     version = annotations.labels.version()
     annotations.labels.set([("ship", "cleared", ["a"]), ("dock", "unknown", ["b"])])
-    newest, changes = annotations.labels.changes_since(version)
+    newest, restarted, changes = annotations.labels.changes_since(version)
     assert newest == annotations.labels.version() != version
+    assert not restarted
     assert sorted(changes) == [("a", "ship", "cleared"), ("b", "dock", "unknown")]
-    assert len(annotations.labels.changes_since(("another file", 7))[1]) == 3
+    other = annotations.labels.changes_since(LogVersion("another file", 1, version.time))
+    assert other.restarted
+    assert len(other.changes) == 3
+
+
+@pytest.mark.parametrize("later", [0, 1, 5])
+def test_all_changes_of_a_backup_that_was_restored_are_new(
+    annotations: Annotations, monkeypatch: pytest.MonkeyPatch, later: int
+) -> None:
+    """Also where as many edits, or more, were made since it was restored."""
+    times = iter(range(100))
+    monkeypatch.setattr("marcir.annotations.label_log.now", lambda: f"{next(times)}")
+    annotations.labels.set([("ship", "present", ["a"])])
+    assert annotations.path is not None
+    backup = annotations.path.with_name("backup")
+    shutil.copy(annotations.path, backup)
+    annotations.labels.set([("dock", "present", ["a"])])
+    version = annotations.labels.version()
+    shutil.copy(backup, annotations.path)
+    for place in range(later):
+        annotations.labels.set([("tree", "present", [f"{place}"])])
+    newest, restarted, changes = annotations.labels.changes_since(version)
+    assert newest != version
+    assert restarted
+    assert [image for image, _, _ in changes] == ["a", *(f"{place}" for place in range(later))]
+
+
+def test_a_disk_that_is_full_is_reported_as_such_and_nothing_of_the_change_happened(
+    annotations: Annotations, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    annotations.labels.set([("ship", "present", ["a"])])
+    open_to_write = Database._open_to_write
+
+    def on_a_full_disk(self: Database) -> sqlite3.Connection:
+        connection = open_to_write(self)
+        connection.execute("PRAGMA max_page_count = 1")
+        return connection
+
+    monkeypatch.setattr(Database, "_open_to_write", on_a_full_disk)
+    with pytest.raises(UnusableAnnotationsError, match=r"cannot be used \(database or disk is full\)"):
+        annotations.labels.set([("ship", "present", [f"{place:099}" for place in range(1000)])])
+    assert annotations.labels.states() == {"a": {"ship": "present"}}
 
 
 def test_the_log_cannot_be_changed(annotations: Annotations) -> None:
@@ -155,6 +200,13 @@ def test_too_much_is_refused(annotations: Annotations, monkeypatch: pytest.Monke
     monkeypatch.setattr("marcir.annotations.collection_table.MAX_COLLECTIONS", 1)
     with pytest.raises(AnnotationError, match="more than 2 labels of images are to be changed at once"):
         annotations.labels.set([("ship", "present", ["a", "b", "c"])])
+
+    def statements() -> Iterator[tuple[str, Statement, list[str]]]:
+        yield "ship", "present", ["a", "b", "c"]
+        pytest.fail("the images of the next statement are looked for")
+
+    with pytest.raises(AnnotationError, match="more than 2 labels"):
+        annotations.labels.set(statements())
     with pytest.raises(AnnotationError, match="there would be 2 labels: at most 1"):
         annotations.labels.set([("ship", "present", ["a"]), ("dock", "present", ["a"])])
     assert annotations.labels.states() == {}

@@ -1,7 +1,9 @@
 """Labels of the table and of the page together: in stores, in label tables, in training."""
 
 import itertools
+import shutil
 from pathlib import Path
+from typing import NoReturn
 
 import numpy as np
 import pytest
@@ -159,6 +161,59 @@ def test_changes_are_seen_by_the_next_read(store: Store, annotations: Annotation
     store.add([Row("f", rows()[0].vector, ("ship",))])
     annotations.labels.set([("ship", "absent", ["f"])])
     assert merged.describe(["f"])[0].labels == ()
+
+
+def test_a_merge_that_fails_loses_no_change(
+    store: Store, annotations: Annotations, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    annotations.labels.set([("ship", "present", ["c"])])
+    merged = AnnotatedStore(store, annotations)
+    assert merged.describe(["c"])[0].labels == ("ship",)
+    annotations.labels.set([("ship", "present", ["d"]), ("ship", "absent", ["c"])])
+    with monkeypatch.context() as patch:
+        patch.setattr("marcir.annotations.annotated_store.rows_with_labels", fail)
+        with pytest.raises(StoreError, match="a moment without the network"):
+            merged.describe(["d"])
+    assert [row.labels for row in merged.describe(["c", "d"])] == [(), ("ship",)]
+
+
+def fail(*_: object) -> NoReturn:
+    raise StoreError("a moment without the network")
+
+
+def test_labels_are_merged_again_where_the_table_says_something_else(
+    store: Store, annotations: Annotations
+) -> None:
+    annotations.labels.set([("ship", "present", ["b"])])
+    merged = AnnotatedStore(store, annotations)
+    assert merged.describe(["b"])[0].labels == ("ship",)
+    store.add([Row("b", rows()[1].vector, ("dock", "quay"))])
+    assert merged.describe(["b"])[0].labels == ("dock", "quay", "ship")
+    annotations.labels.set([("ship", "absent", ["b"])])
+    assert merged.describe(["b"])[0].labels == ("dock", "quay")
+
+
+def test_a_backup_of_the_annotations_that_is_restored_applies(store: Store, annotations: Annotations) -> None:
+    annotations.labels.set([("ship", "present", ["c"])])
+    assert annotations.path is not None
+    backup = annotations.path.with_name("backup")
+    shutil.copy(annotations.path, backup)
+    merged = AnnotatedStore(store, annotations)
+    annotations.labels.set([("ship", "present", ["d"])])
+    assert [row.labels for row in merged.describe(["c", "d"])] == [("ship",), ("ship",)]
+    shutil.copy(backup, annotations.path)
+    assert [row.labels for row in merged.describe(["c", "d"])] == [("ship",), ()]
+
+
+def test_merging_reads_neither_vectors_nor_thumbnails_where_search_is_approximate_and_others_read_on(
+    store: Store, annotations: Annotations, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    annotations.labels.set([("ship", "present", ["c"])])
+    merged = AnnotatedStore(store, annotations)
+    monkeypatch.setattr("marcir.search.approximate.to_rows", fail)
+    assert merged.describe(["c"])[0].labels == ("ship",)
+    with merged._merging:  # as a thread that merges
+        assert merged.describe(["c"])[0].labels == ("ship",)
 
 
 def test_a_table_for_training_says_what_is_known_and_nothing_else(

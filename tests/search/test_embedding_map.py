@@ -1,5 +1,6 @@
 """The map of an archive, against PCA by singular values."""
 
+import shutil
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -122,22 +123,94 @@ def test_new_images_of_a_umap_are_put_where_the_most_similar_one_is(monkeypatch:
     assert update(store_of(rows(20)), before, "pca").method == "pca"
 
 
-def test_indexing_makes_the_map_and_leaves_it_where_nothing_changes(tmp_path: Path) -> None:
-    images, model = write_images(tmp_path / "images", 12), write_model(tmp_path / "model")
-    place = tmp_path / "a.store"
+@pytest.fixture
+def archive(tmp_path: Path) -> tuple[Path, Path, Path]:
+    """Images, a model, and where the store will be."""
+    return write_images(tmp_path / "images", 12), write_model(tmp_path / "model"), tmp_path / "a.store"
+
+
+def stored_map(place: Path) -> EmbeddingMap:
+    found = LanceStore(place).read_map()
+    assert found is not None
+    return found
+
+
+def test_indexing_makes_the_map_and_does_not_compute_it_again_where_nothing_changes(
+    archive: tuple[Path, Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    images, model, place = archive
     index(images, place, model=model, map="none")
     assert LanceStore(place).read_map() is None
+    index(images, place, model=model)
+    made = stored_map(place)
+    assert made.ids == LanceStore(place).ids()
+    with monkeypatch.context() as patch:
+        patch.setattr("marcir.search.index.updated_map", lambda *_, **__: pytest.fail("computed again"))
+        index(images, place, model=model)
+        index(images, place, model=model, labels=images / "labels.csv", map="pca")
+    (images / "images/000001.png").unlink()
+    index(images, place, model=model, prune=True)
+    assert stored_map(place).ids == LanceStore(place).ids() != made.ids
+
+
+def test_shards_leave_the_map_to_a_run_over_the_whole(archive: tuple[Path, Path, Path]) -> None:
+    """Also where they changed images that are on it: that run finds nothing to embed."""
+    images, model, place = archive
+    for shard in range(2):
+        done = index(images, place, model=model, shard=(shard, 2))
+        assert "the map of the archive is left to a run without --shard, or with --map" in done.notes
+    assert LanceStore(place).read_map() is None
+    index(images, place, model=model)
+    before = stored_map(place)
+    assert before.ids == LanceStore(place).ids()
+    shutil.copy(images / "images/000002.png", images / "images/000001.png")
     for shard in range(2):
         index(images, place, model=model, shard=(shard, 2))
-    made = LanceStore(place).read_map()
-    assert made is not None
-    assert made.ids == LanceStore(place).ids()
-    version = (place / "map.lance").stat().st_mtime_ns
-    index(images, place, model=model)
-    again = LanceStore(place).read_map()
-    assert again is not None
-    np.testing.assert_array_equal(again.points, made.points)
-    assert (place / "map.lance").stat().st_mtime_ns == version
+    np.testing.assert_array_equal(stored_map(place).points, before.points)
+    done = index(images, place, model=model)
+    assert (done.added, done.changed) == (0, 0)
+    after = stored_map(place)
+    one, two = (after.ids.index(f"images/00000{number}.png") for number in (1, 2))
+    np.testing.assert_allclose(after.points[one], after.points[two], atol=1e-6)
+    assert not np.allclose(before.points[one], before.points[two], atol=1e-3)
+    assert after.made_of == before.made_of
+
+
+def test_a_shard_makes_the_map_where_it_is_asked_to(archive: tuple[Path, Path, Path]) -> None:
+    images, model, place = archive
+    done = index(images, place, model=model, shard=(0, 2), map="pca")
+    assert stored_map(place).ids == LanceStore(place).ids()
+    assert not any("the map of the archive" in note for note in done.notes)
+
+
+def test_a_map_by_umap_without_its_package_is_refused_before_anything_is_embedded(
+    archive: tuple[Path, Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    images, model, place = archive
+    monkeypatch.setitem(sys.modules, "umap", None)
+    with pytest.raises(DependencyError, match="pip install umap-learn"):
+        index(images, place, model=model, map="umap")
+    assert not place.exists()
+
+
+def test_a_map_by_umap_is_kept_where_its_package_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "umap", None)
+    store = LanceStore.create(tmp_path / "a.store", About("m" * 64, DIM, ""), {"config.json": b""})
+    store.add(rows(20))
+    points, axes = np.zeros((20, 2), np.float32), np.zeros((2, DIM))
+    store.write_map(EmbeddingMap("umap", 20, store.ids(), points, np.zeros(DIM), axes))
+    store.add(rows(4, 20))
+    assert _update_map(store, None) == []
+    assert len(stored_map(tmp_path / "a.store").ids) == 24, "put beside others"
+    store.add(rows(1, 24))
+    for _ in range(2):
+        (note,) = _update_map(store, None)
+        assert "pip install umap-learn, or make another one with --map pca" in note
+    assert len(stored_map(tmp_path / "a.store").ids) == 24
+    assert _update_map(store, "pca") == []
+    assert (stored_map(tmp_path / "a.store").method, stored_map(tmp_path / "a.store").made_of) == ("pca", 25)
 
 
 def test_a_map_that_others_write_too_ends_with_all_images(

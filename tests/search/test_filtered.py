@@ -1,16 +1,19 @@
 """Filters of approximate search: what they mean, and how much of the exact answer is found."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from marcir.errors import StoreError
 from marcir.search import Filter, Row
 from marcir.search import approximate as approximate_module
 from marcir.search import lance as lance_module
 from marcir.search.lance import LanceStore
 from marcir.search.records import About
+from marcir.search.store import Snapshot
 
 ROWS, DIM, CLUSTERS, PARTITION = 20_000, 64, 500, 100
 
@@ -108,6 +111,53 @@ def test_few_images_that_pass_are_searched_exactly(
     assert exact.count(where) <= 1000
     vectors = queries(exact)
     assert found(approximate, vectors, 10, where) == found(exact, vectors, 10, where)
+
+
+CHOSEN = (*(f"{place:06}" for place in range(0, ROWS, 3)), "gone", "it's none", "000003", "000003")
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        Filter(among=CHOSEN),
+        Filter(any=("own half",), none=("10",), among=CHOSEN),
+        Filter(all=("2",), min_similarity=0.05, among=CHOSEN, without=CHOSEN[:5]),
+        Filter(all=("three", "own half"), among=CHOSEN[600:]),
+        Filter(among=tuple(f"gone {place}" for place in range(600))),
+    ],
+    ids=["all", "labels", "few", "none", "gone"],
+)
+def test_a_filter_that_names_many_images_is_exact_and_no_long_condition(
+    exact: LanceStore, approximate: LanceStore, where: Filter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = approximate_module._texts
+
+    def short(values: Iterable[str]) -> str:
+        given = list(values)
+        assert len(given) <= approximate_module.IDS_PER_QUERY
+        return texts(given)
+
+    monkeypatch.setattr(approximate_module, "_texts", short)
+    monkeypatch.setattr(approximate_module, "_TAKEN", 1000)
+    for vectors, offset in ((queries(exact, 3), 0), (np.ones((1, DIM)), 20)):
+        for one, two in zip(
+            *(each.search(vectors, 30, where, offset) for each in (exact, approximate)), strict=True
+        ):
+            assert [(hit.id, hit.labels) for hit in two] == [(hit.id, hit.labels) for hit in one]
+            assert [hit.similarity for hit in two] == pytest.approx([hit.similarity for hit in one])
+    asked: list[Callable[[Snapshot], object]] = [
+        lambda snapshot: snapshot.count(where),
+        lambda snapshot: snapshot.ids(where),
+        lambda snapshot: snapshot.rows(where).tolist(),
+        lambda snapshot: snapshot.label_counts(where),
+        lambda snapshot: snapshot.unknown_counts(where),
+        lambda snapshot: snapshot.sample(5, 1, where),
+        lambda snapshot: snapshot.page(10, 5, where, descending=True),
+    ]
+    for ask in asked:
+        assert approximate.read(ask) == exact.read(ask)
+    with pytest.raises(StoreError, match="no image of the store has the label 'tree'"):
+        approximate.count(replace(where, any=("tree",)))
 
 
 @pytest.mark.parametrize("label", [None, "own half", "own 10", "10"])

@@ -183,6 +183,21 @@ def test_metadata_become_columns_of_their_type_and_overwrite_none_of_ours(tmp_pa
     assert (b["cloud"], b["none"], b["scene"], b["metadata.embedding"]) == (0.5, None, None, "y")
 
 
+@pytest.mark.parametrize("large", [2**53 + 1, -(2**53) - 1, 2**63 - 1, -(2**63)])
+def test_integers_that_no_float_can_hold_become_texts_beside_floats_alone(large: int) -> None:
+    images = rows()[:3]
+    values: list[dict[str, object]] = [
+        {"mixed": large, "ints": large, "floats": 2**53},
+        {"mixed": 0.5, "ints": 1, "floats": 0.5},
+        {"floats": -(2**53)},
+    ]
+    found = [Hit.from_row(replace(row, metadata=each)) for row, each in zip(images, values, strict=True)]
+    table = parquet.read_table(io.BytesIO(as_geoparquet(found)))
+    assert table["mixed"].to_pylist() == [str(large), "0.5", None]
+    assert table["ints"].to_pylist() == [large, 1, None]
+    assert table["floats"].to_pylist() == [2.0**53, 0.5, -(2.0**53)]
+
+
 def test_an_archive_without_places_is_exported_without_geometries(tmp_path: Path) -> None:
     out = tmp_path / "out.parquet"
     write_geoparquet(filled(MemoryStore(ABOUT), [replace(row, bbox=None) for row in rows()[2:]]), out)

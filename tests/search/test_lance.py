@@ -19,6 +19,8 @@ from marcir.search import lance as lance_module
 from marcir.search.lance import LanceStore
 from marcir.search.lance_io import sole_writer
 from marcir.search.records import About
+from marcir.search.store import Snapshot
+from marcir.search.table_rows import TableRows
 from search.processes import reading, start_process, writing
 
 MODEL = {"config.json": b"{}", "model.safetensors": bytes(range(256)) * 1000, "README.md": "ü".encode()}
@@ -171,6 +173,48 @@ def test_while_one_thread_reads_the_others_have_what_was_there(store: LanceStore
         assert resident.read(lambda snapshot: snapshot) is before
     resident._check_at = 0
     assert resident.read(lambda snapshot: snapshot) is not before
+
+
+def test_a_reader_of_an_approximate_store_sees_one_version_while_another_thread_moves_to_the_next(
+    store: LanceStore,
+) -> None:
+    reader = LanceStore(store.uri, approximate=True)
+
+    def answers(snapshot: Snapshot) -> list[object]:
+        return [
+            snapshot.version,
+            snapshot.ids(),
+            snapshot.count(),
+            snapshot.label_counts(),
+            snapshot.states("label 3").tolist(),
+            snapshot.rows(Filter(any=("label 3",))).tolist(),
+            snapshot.vectors(snapshot.rows()).tolist(),
+        ]
+
+    def ask(snapshot: Snapshot) -> tuple[list[object], list[object]]:
+        before = answers(snapshot)
+        store.delete(["000000"])
+        store.add(rows(60, 50))
+        assert reader.count() == 109, "another thread"
+        return before, answers(snapshot)
+
+    before, after = reader.read(ask)
+    assert before == after
+    first, second = reader.read(lambda snapshot: snapshot), reader.read(lambda snapshot: snapshot)
+    assert first is second, "a table is opened once per version"
+
+
+def test_row_ids_of_another_version_are_refused() -> None:
+    columns = {
+        "id": ["b", "a", "c"],
+        "date": pa.nulls(3, pa.date32()),
+        "_rowid": pa.array([0, 1, 7], pa.uint64()),
+    }
+    ordered = TableRows(pa.table(columns))
+    assert ordered.find(pa.chunked_array([[7, 1]], pa.uint64())).tolist() == [2, 0]
+    for other in (2, 9):
+        with pytest.raises(StoreError, match="has changed while it was read"):
+            ordered.find(pa.chunked_array([[1, other]], pa.uint64()))
 
 
 # ---- Stores that cannot be used ------------------------------------------------------------------

@@ -244,6 +244,17 @@ def test_examples_of_a_query_are_ids_and_vectors_and_never_files(
     assert (found.query_labels, mixed.query_labels) == ((), labels)
 
 
+def test_images_that_a_filter_leaves_out_are_left_out_beside_those_of_the_query(
+    archive: SearchableArchive,
+) -> None:
+    first, second, *_ = archive.by_id(FIRST, k=5).hits
+    found = archive.by_id(FIRST, k=100, where=Filter(without=(first.id,)))
+    assert {FIRST, first.id}.isdisjoint(hit.id for hit in found.hits)
+    assert found.hits[0].id == second.id
+    assert found.query_images == (FIRST,)
+    assert found.total == archive.store.count() - 2
+
+
 def test_pages_are_parts_of_one_answer(archive: SearchableArchive) -> None:
     ways = {
         "id": lambda k, offset: archive.by_id(FIRST, k, offset=offset),

@@ -106,7 +106,8 @@ def test_all_shards_make_the_store_of_one_run(
 ) -> None:
     def run(number: int, count: int) -> Indexed:
         done = index(images, tmp_path / "s", model=model, labels=images / "labels.csv", shard=(number, count))
-        assert (done.broken, done.gone, done.notes) == ({}, 0, ())
+        assert (done.broken, done.gone) == ({}, 0)
+        assert len(done.notes) == (count > 1), "shards leave the map to a run over the whole"
         return done
 
     sizes = [sum(Shard(number, 3).holds(name) for name in ids_of(images)) for number in range(3)]

@@ -10,6 +10,7 @@ import lancedb
 import numpy as np
 import pytest
 
+from marcir.data.image_source import WindowCut
 from marcir.errors import StoreError, UnusableStoreError
 from marcir.search import Row, lance_io
 from marcir.search import lance as lance_module
@@ -121,6 +122,23 @@ def test_a_table_that_is_made_a_moment_after_another_process_made_and_filled_it_
     again = LanceStore(store.uri)
     assert (again.about, again.model_files()) == (ABOUT, MODELS[ABOUT.model])
     assert all_ids(again) == names(10)
+
+
+def test_skipped_windows_are_kept_where_another_process_makes_their_table_a_moment_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    about = About("a" * 64, 8, "/scenes", version=3, windows=WindowCut(256, 256, None, None, 0.2))
+    first, second = (LanceStore.create(tmp_path / "store", about, MODELS[ABOUT.model]) for _ in range(2))
+    first.add_skipped({"a.tif@x=0": "f"})
+    create = lancedb.db.LanceDBConnection.create_table
+
+    def replace(*arguments: Any, **_: Any) -> Any:
+        return create(*arguments, mode="overwrite")
+
+    monkeypatch.setattr(lancedb.db.LanceDBConnection, "create_table", replace)
+    lance_module._create_tables(first.uri, about, MODELS[ABOUT.model], False)
+    second.add_skipped({"b.tif@x=0": "g"})
+    assert LanceStore(first.uri).skipped() == {"a.tif@x=0": "f", "b.tif@x=0": "g"}
 
 
 # ---- Writing at the same moment ------------------------------------------------------------------

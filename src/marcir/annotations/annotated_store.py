@@ -3,17 +3,39 @@
 
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import NoReturn, TypeVar
 
 from marcir.annotations.annotations import Annotations
-from marcir.annotations.label_log import PageLabels, Statement
-from marcir.annotations.merge import LabelNames, as_label_states, merged_states
+from marcir.annotations.label_log import LogVersion, PageLabels, Statement
+from marcir.annotations.merge import LabelNames, as_label_states, merged_states, rows_with_labels
 from marcir.errors import StoreError
 from marcir.search.embedding_map import EmbeddingMap
 from marcir.search.records import LabelStates, Row
 from marcir.search.store import RowTable, Snapshot, Store
 
 T = TypeVar("T")
+
+
+@dataclass(frozen=True, eq=False)
+class _Merged:
+    """A snapshot with the labels of the page; never changed.
+
+    Attributes:
+        snapshot: With the labels of the table.
+        version: Of the labels of the page.
+        page: What the page states.
+        names: The labels of both.
+        states: Merged labels of the images of the snapshot of which the page states something.
+        result: The snapshot with these labels.
+    """
+
+    snapshot: Snapshot
+    version: LogVersion
+    page: PageLabels
+    names: LabelNames
+    states: dict[str, LabelStates]
+    result: Snapshot
 
 
 class AnnotatedStore(Store):
@@ -30,12 +52,8 @@ class AnnotatedStore(Store):
     def __init__(self, store: Store, annotations: Annotations) -> None:
         self.uri, self.about = store.uri, store.about
         self.plain, self.annotations = store, annotations
-        self._lock = threading.Lock()
-        self._version = ("", 0)
-        self._page: PageLabels = {}
-        self._merged: tuple[Snapshot, tuple[str, int], Snapshot] | None = None  # from, version, result
-        self._states: dict[str, LabelStates] = {}  # of the images of that snapshot
-        self._names: LabelNames | None = None  # of these states
+        self._merging = threading.Lock()
+        self._merged: _Merged | None = None
 
     def read(self, work: Callable[[Snapshot], T]) -> T:
         return self.plain.read(lambda snapshot: work(self._with_page(snapshot)))
@@ -75,51 +93,54 @@ class AnnotatedStore(Store):
         raise StoreError(f"{self.uri}: opened for reading.")
 
     def _with_page(self, snapshot: Snapshot) -> Snapshot:
-        with self._lock:
-            changed = self._follow_page()
-            if not self._page:
-                self._merged = None
-                return snapshot
-            if self._merged is not None and self._merged[:2] == (snapshot, self._version):
-                return self._merged[2]
-            before = None if self._merged is None else self._merged[0]
-            self._merge(snapshot, changed if before is snapshot else None)
-            names = self._names
-            assert names is not None  # noqa: S101
-            merged = snapshot.with_labels(dict(self._states), names.page)
-            self._merged = snapshot, self._version, merged
-            return merged
+        merged, version = self._merged, self.annotations.labels.version()
+        if merged is None or merged.snapshot is not snapshot or merged.version != version:
+            with self._merging:  # for those that need it; the others read on
+                merged = self._merged = self._follow(snapshot, self._merged)
+        return merged.result
 
-    def _follow_page(self) -> list[str] | None:
-        """Bring the statements of the page up to date; returns changed images, None where all may be."""
-        before = self._version
-        self._version, changes = self.annotations.labels.changes_since(before)
-        if self._version[0] != before[0]:  # another file
-            self._page, self._names = {}, None
+    def _follow(self, snapshot: Snapshot, before: _Merged | None) -> _Merged:
+        """Merge a snapshot with the page as it is now; an error leaves `before` as it was."""
+        version, restarted, changes = self.annotations.labels.changes_since(
+            LogVersion() if before is None else before.version
+        )
+        page = {} if before is None or restarted else dict(before.page)
         for image, label, state in changes:
-            _apply(self._page, image, label, state)
-        return None if self._names is None else [image for image, _, _ in changes]
+            _apply(page, image, label, state)
+        if not page:
+            return _Merged(snapshot, version, {}, LabelNames((), ()), {}, snapshot)
+        if before is None or before.snapshot is not snapshot or not before.page:
+            before, table = None, tuple(snapshot.label_counts())
+        else:
+            table = before.names.table
+        names = LabelNames.of(table, page.values())
+        if before is not None and before.names == names and not restarted:
+            changed = {image for image, _, _ in changes}
+            states = {image: of for image, of in before.states.items() if image not in changed}
+            states |= _merge(snapshot, [image for image in changed if image in page], page, names)
+        else:
+            states = _merge(snapshot, list(page), page, names)
+        return _Merged(snapshot, version, page, names, states, snapshot.with_labels(states, names.page))
 
-    def _merge(self, snapshot: Snapshot, changed: Sequence[str] | None) -> None:
-        """Merge the labels of the images that changed; of all where the snapshot or the names are others."""
-        names = LabelNames.of(snapshot.label_counts(), self._page.values())
-        if changed is None or names != self._names:
-            changed, self._states = list(self._page), {}
-        self._names = names
-        ids = list(dict.fromkeys(changed))
-        gone = set(snapshot.missing(ids))
-        there = [image for image in ids if image not in gone]
-        for image in ids:
-            self._states.pop(image, None)
-        stated = [image for image in there if image in self._page]
-        for row in snapshot.look_up_all(stated):
-            self._states[row.id] = as_label_states(merged_states(row, self._page[row.id], names))
+
+def _merge(
+    snapshot: Snapshot, images: Sequence[str], page: PageLabels, names: LabelNames
+) -> dict[str, LabelStates]:
+    """Merged labels of those of some images that are in the store."""
+    gone = set(snapshot.missing(images))
+    there = [image for image in images if image not in gone]
+    return {
+        row.id: as_label_states(merged_states(row, page[row.id], names))
+        for row in rows_with_labels(snapshot, there)
+    }
 
 
 def _apply(page: PageLabels, image: str, label: str, state: Statement) -> None:
+    """Note a statement; earlier pages keep the dictionary that an image has there."""
+    states = {name: said for name, said in page.get(image, {}).items() if name != label}
     if state != "cleared":
-        page.setdefault(image, {})[label] = state
-    elif image in page:
-        page[image].pop(label, None)
-        if not page[image]:
-            del page[image]
+        states[label] = state
+    if states:
+        page[image] = states
+    else:
+        page.pop(image, None)

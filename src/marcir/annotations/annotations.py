@@ -6,7 +6,7 @@ from pathlib import Path
 from marcir.annotations.collection_table import CollectionTable
 from marcir.annotations.database import Database
 from marcir.annotations.label_log import LabelLog
-from marcir.errors import ConfigError
+from marcir.errors import ConfigError, UnusableAnnotationsError
 
 SUFFIX = ".annotations.sqlite"
 
@@ -66,13 +66,18 @@ def open_annotations(
 
     Args:
         store: The store: a folder, or `s3://bucket/path`.
-        file: The file of annotations; by default the one beside the store.
-        writable: Whether they may be changed.
+        file: The file of annotations; by default the one beside the store, which need not exist.
+        writable: Whether they may be changed; the first change makes the file.
 
     Raises:
         ConfigError: For a store that is not on a disk, without a file.
+        UnusableAnnotationsError: For a file that is named to be read, and is not there.
     """
     path = annotations_path(store) if file is None else Path(file)
     if path is None:
         raise ConfigError(f"{store}: not on a disk. Name the file of its annotations (--annotations FILE).")
+    if file is not None and not writable and not path.exists():
+        raise UnusableAnnotationsError(
+            f"{file}: there is no such file. Name the one that has the annotations."
+        )
     return Annotations(path, writable)

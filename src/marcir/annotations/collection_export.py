@@ -9,7 +9,7 @@ from marcir.annotations.annotations import Annotations
 from marcir.annotations.names import shown
 from marcir.checks import check_choice
 from marcir.errors import AnnotationError
-from marcir.search.hits import Hit, as_csv, as_geojson
+from marcir.search.hits import Hit, as_csv, as_geojson, file_below
 from marcir.search.records import Row
 from marcir.search.store import Snapshot, Store
 
@@ -41,17 +41,42 @@ def export_collection(store: Store, annotations: Annotations, name: str, form: F
         store: Where its images are.
         annotations: Where the collection is.
         name: Its name.
-        form: `csv` and `geojson` as those of a search; `paths`: one id per line, as it is below the root.
+        form: `csv` and `geojson` as those of a search; `paths`: see `collection_files`, one per line.
 
     Raises:
         StoreError: For GeoJSON where no image has a place.
-        AnnotationError: For paths with a line break.
+        AnnotationError: For paths with a line break, and where ids are not paths.
     """
     check_choice("format", form, get_args(Format))
     if form == "paths":
-        return paths_text(annotations.collections.images(name)).encode()
+        return paths_text(collection_files(store, annotations, name)).encode()
     hits = collection_hits(store, annotations, name)
     return as_csv(hits) if form == "csv" else as_geojson(hits)
+
+
+def collection_files(store: Store, annotations: Annotations, name: str) -> list[str]:
+    """The files of the images of a collection, as paths below the root of the archive, each once.
+
+    The file of a window is that of its scene. Images that are not in the store any more are left out.
+
+    Raises:
+        AnnotationError: For windows of a STAC catalog, whose ids are not paths.
+    """
+    images = annotations.collections.images(name)
+
+    def find(snapshot: Snapshot) -> list[str]:
+        gone, files = set(snapshot.missing(images)), dict[str, None]()
+        for row in snapshot.describe([image for image in images if image not in gone]):
+            file = file_below(store.about.root, row.id, row.metadata)
+            if file is None:
+                raise AnnotationError(
+                    f"collection '{name}': {shown(row.id)} is of a STAC catalog, whose ids are not paths of "
+                    "files. Use csv."
+                )
+            files[file] = None
+        return list(files)
+
+    return store.read(find)
 
 
 def paths_text(paths: Sequence[str]) -> str:

@@ -112,7 +112,8 @@ class Database:
             try:
                 yield connection
             except BaseException:
-                connection.execute("ROLLBACK")
+                if connection.in_transaction:  # where the disk is full, SQLite has taken it back already
+                    connection.execute("ROLLBACK")
                 raise
             connection.execute("COMMIT")
 

@@ -3,7 +3,7 @@
 import sqlite3
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal, NamedTuple, get_args
 
 from marcir.annotations.database import Database, now
 from marcir.annotations.names import check_images, check_known_label
@@ -18,6 +18,34 @@ PageLabels = dict[str, dict[str, State]]
 MAX_CHANGES = 100_000  # labels of images that one edit may change
 MAX_LABELS = 1000  # names of labels
 MAX_HISTORY = 1000
+
+
+class LogVersion(NamedTuple):
+    """A state of a log: equal ones mean equal labels.
+
+    Attributes:
+        identity: Of the file; empty where there is none.
+        edit: Number of its last edit.
+        time: When that one was made: a backup that was restored may use its number again.
+    """
+
+    identity: str = ""
+    edit: int = 0
+    time: str = ""
+
+
+class NewChanges(NamedTuple):
+    """What a log has that a reader lacks.
+
+    Attributes:
+        version: The version now.
+        restarted: Whether what the reader has is not of this log, so that it must begin anew.
+        changes: Image, label and state of the changes since the reader's version, or of all, in their order.
+    """
+
+    version: LogVersion
+    restarted: bool
+    changes: list[tuple[str, str, Statement]]
 
 
 @dataclass(frozen=True)
@@ -163,25 +191,24 @@ class LabelLog:
             )
             return [LabelChange(*row) for row in rows]
 
-    def version(self) -> tuple[str, int]:
-        """Identity of the file, and number of its last edit: equal ones mean equal labels."""
+    def version(self) -> LogVersion:
+        """The version now."""
         with self._database.reading() as connection:
             return _version(connection)
 
-    def changes_since(
-        self, version: tuple[str, int]
-    ) -> tuple[tuple[str, int], list[tuple[str, str, Statement]]]:
-        """The version now, and image, label and state of all changes since another, in their order.
+    def changes_since(self, version: LogVersion) -> NewChanges:
+        """The changes since another version.
 
-        Where that one is of another file, these are all changes of this file.
+        Where that one is of another file, or this file is a backup that was restored, these are all changes.
         """
         with self._database.reading() as connection:
             newest = _version(connection)
-            edit = version[1] if newest[0] == version[0] else 0
+            restarted = newest.identity != version.identity or _time(connection, version.edit) != version.time
             rows = connection.execute(
-                "SELECT image, label, state FROM changes WHERE edit > ? ORDER BY edit", (edit,)
+                "SELECT image, label, state FROM changes WHERE edit > ? ORDER BY edit",
+                (0 if restarted else version.edit,),
             )
-            return newest, rows.fetchall()
+            return NewChanges(newest, restarted, rows.fetchall())
 
 
 def _last_edit(connection: sqlite3.Connection, author: str) -> int | None:
@@ -268,7 +295,13 @@ def _rows_of(connection: sqlite3.Connection, images: Iterable[str]) -> Iterator[
         yield from connection.execute("SELECT * FROM states WHERE image = ?", (image,))
 
 
-def _version(connection: sqlite3.Connection) -> tuple[str, int]:
+def _version(connection: sqlite3.Connection) -> LogVersion:
     ((identity,),) = connection.execute("SELECT identity FROM about")
     ((edit,),) = connection.execute("SELECT coalesce(max(id), 0) FROM edits")
-    return identity, edit
+    return LogVersion(identity, edit, _time(connection, edit))
+
+
+def _time(connection: sqlite3.Connection, edit: int) -> str:
+    """When an edit was made; empty where there is no such edit."""
+    row = connection.execute("SELECT time FROM edits WHERE id = ?", (edit,)).fetchone()
+    return "" if row is None else str(row[0])

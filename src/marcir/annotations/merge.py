@@ -85,7 +85,7 @@ def merged_table(snapshot: Snapshot, page: PageLabels, with_table: bool = True) 
     """
     names = LabelNames.of(snapshot.label_counts() if with_table else (), page.values())
     rows: list[LabelRow] = []
-    for row in _rows(snapshot, snapshot.ids()):
+    for row in rows_with_labels(snapshot, snapshot.ids()):
         states = merged_states(row, page.get(row.id, {}), names)
         if any(state != "unknown" for state in states.values()):
             present, unknown = as_label_states(states)
@@ -93,7 +93,8 @@ def merged_table(snapshot: Snapshot, page: PageLabels, with_table: bool = True) 
     return LabelTable(rows, names.all, "unknown", True)
 
 
-def _rows(snapshot: Snapshot, ids: Sequence[str]) -> Iterator[Row]:
+def rows_with_labels(snapshot: Snapshot, ids: Sequence[str]) -> Iterator[Row]:
+    """Images with their labels; other parts of them may be left out."""
     for start in range(0, len(ids), _ROWS):
         part = ids[start : start + _ROWS]
         # In memory, labels are found without all that describes an image.

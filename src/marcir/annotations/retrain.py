@@ -50,14 +50,22 @@ def retrain_commands(store: Store, annotations: Annotations) -> Retraining:
     folder = str(folder_of_images(store))
     page = annotations.labels.states()
     labelled, incomplete = store.read(lambda snapshot: count_labelled(snapshot, page))
-    base = PurePosixPath(store.uri.rstrip("/"))
-    run, new, table = f"runs/{base.stem}", f"{base.with_suffix('')}-trained.store", f"{base.stem}-labels.csv"
-    own_file = annotations.path is not None and annotations.path != annotations_path(store.uri)
-    given = ["--annotations", str(annotations.path)] if own_file else []
-    archive = ["--store", store.uri]
-    if own_file:  # training finds labels beside the store only
-        archive = ["--dataset", "manifest", "--root", folder, "--labels", table]
-    scored = ["--dataset", "store", "--root", store.uri] if not own_file else archive
+    uri = store.uri.rstrip("/")  # a text, as `s3://bucket/a.store` is no path
+    name = PurePosixPath(uri.rpartition("/")[2])
+    run, new, table = (
+        f"runs/{name.stem}",
+        f"{uri.removesuffix(name.suffix)}-trained.store",
+        f"{name.stem}-labels.csv",
+    )
+    beside = annotations_path(store.uri)
+    if beside is not None and annotations.path in (None, beside):
+        given, archive = [], ["--store", store.uri]
+        scored = ["--dataset", "store", "--root", store.uri]
+    else:  # training finds labels beside a store on a disk only
+        given = (
+            ["--source", "table"] if annotations.path is None else ["--annotations", str(annotations.path)]
+        )
+        archive = scored = ["--dataset", "manifest", "--root", folder, "--labels", table]
     # Also for the new model: labels may be changed after it was trained.
     scored = [*scored, "--split", f"{run}/split.json", *(["--allow-incomplete"] if incomplete else [])]
     settings = ["--encoder.frozen", "true", "--train.epochs", "60", "--train.schedule", "cosine"]

@@ -10,6 +10,7 @@ from marcir.files import atomic_write, refuse_address
 
 if TYPE_CHECKING:
     from marcir.annotations.annotations import Annotations
+    from marcir.search.store import Store
 
 _FORMS = ("csv", "geojson", "paths")
 
@@ -27,7 +28,7 @@ def run(parser: Parser, arguments: Sequence[str]) -> None:
     parser.add_shared("--store", "--annotations")
     parser.add_argument("--csv", metavar="OUT", help="export: a table, as that of a search")
     parser.add_argument("--geojson", metavar="OUT", help="export: features with the places of the images")
-    parser.add_argument("--paths", metavar="OUT", help="export: one path of a file per line")
+    parser.add_argument("--paths", metavar="OUT", help="export: the files of the images, one path per line")
     options = parser.parse(arguments)
     if (options.action == "list") != (options.name is None):
         parser.error("name a collection after show or export, and none after list")
@@ -35,7 +36,11 @@ def run(parser: Parser, arguments: Sequence[str]) -> None:
     if bool(wanted) != (options.action == "export"):
         parser.error("export needs at least one of --csv, --geojson and --paths, which go with it alone")
     from marcir.annotations.annotations import open_annotations
+    from marcir.search.lance import LanceStore
 
+    store = LanceStore(
+        options.store
+    )  # a mistyped one has no collections, which would look like an empty list
     annotations = open_annotations(options.store, options.annotations)
     if options.action == "list":
         for each in annotations.collections.all():
@@ -44,26 +49,28 @@ def run(parser: Parser, arguments: Sequence[str]) -> None:
         for image in annotations.collections.images(options.name):
             print(image)
     else:
-        _export(annotations, options, wanted)
+        _export(store, annotations, options, wanted)
 
 
-def _export(annotations: "Annotations", options: Namespace, wanted: Sequence[str]) -> None:
+def _export(store: "Store", annotations: "Annotations", options: Namespace, wanted: Sequence[str]) -> None:
     from marcir.annotations.annotated_store import AnnotatedStore
-    from marcir.annotations.collection_export import collection_hits, paths_text
+    from marcir.annotations.collection_export import collection_files, collection_hits, paths_text
+    from marcir.data.object_storage import image_path
     from marcir.search.hits import as_csv, as_geojson
-    from marcir.search.lance import LanceStore
 
     for form in wanted:
         refuse_address(f"--{form}", getattr(options, form))
-    store = AnnotatedStore(LanceStore(options.store), annotations)
-    hits = collection_hits(store, annotations, options.name)
-    content = {
-        "csv": lambda: as_csv(hits),
-        "geojson": lambda: as_geojson(hits),
-        "paths": lambda: paths_text([f"{store.about.root}/{hit.id}" for hit in hits]).encode(),
-    }
+    merged, name = AnnotatedStore(store, annotations), options.name
+    hits, root = collection_hits(merged, annotations, name), image_path(store.about.root)
     for form in wanted:
+        what = f"{len(hits):,} images of '{name}'"
+        if form == "paths":
+            files = collection_files(merged, annotations, name)
+            content = paths_text([str(root / file) for file in files]).encode()
+            what = f"{len(files):,} files of {what}"
+        else:
+            content = as_csv(hits) if form == "csv" else as_geojson(hits)
         out = getattr(options, form)
         with atomic_write(Path(out)) as temporary:
-            temporary.write_bytes(content[form]())
-        print(f"{out}: {len(hits):,} images of '{options.name}'")
+            temporary.write_bytes(content)
+        print(f"{out}: {what}")

@@ -126,14 +126,23 @@ def _check_inputs(parser: Parser, options: argparse.Namespace) -> None:
 
 def _model_folder(options: argparse.Namespace) -> str | Path | None:
     """The folder of the model; that of a store is unpacked into the cache, and called after the store."""
-    if options.model is None or not any(Path(options.model).glob("*.lance")):
+    if options.model is None or not _may_be_store(options.model):
         return options.model  # type: ignore[no-any-return]
     from marcir.search.lance import LanceStore
     from marcir.search.queries import unpacked_model
 
     store = LanceStore(options.model)
-    options.name = options.name or Path(options.model).resolve().name
+    name = options.model.rstrip("/").rpartition("/")[2] if "://" in options.model else None
+    options.name = options.name or name or Path(options.model).resolve().name
     return unpacked_model(store, options.device).path
+
+
+def _may_be_store(model: str) -> bool:
+    """Whether a model is that of a store, which may be half written: opening it says so.
+
+    Models of runs are in folders, and are scored also where no store can be opened.
+    """
+    return "://" in model or any(Path(model).glob("*.lance"))
 
 
 def _draw_hits(options: argparse.Namespace, queries: Any, gallery: Any, images: Any) -> None:

@@ -44,7 +44,7 @@ def run(parser: Parser, arguments: Sequence[str]) -> int:
         "--map",
         choices=("pca", "umap", "none"),
         help="how the map of the archive is made: pca, umap (needs umap-learn), or none to leave it as it is "
-        "(default: as before, else pca)",
+        "(default: as before, else pca; with --shard none)",
     )
     parser.add_shared("--device", "--batch-size", "--cluster", "--cpus-per-actor")
     options = parser.parse(arguments)

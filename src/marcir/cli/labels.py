@@ -19,13 +19,19 @@ def run(parser: Parser, arguments: Sequence[str]) -> None:
         help="labels of table and page, where the page wins (default), or of one of them",
     )
     options = parser.parse(arguments)
+    if options.source == "table" and options.annotations is not None:
+        parser.error("--source table is without annotations: leave --annotations out")
     refuse_address("--out", options.out)
-    from marcir.annotations.annotations import open_annotations
+    from marcir.annotations.annotations import Annotations, open_annotations
     from marcir.annotations.label_export import export_labels
     from marcir.search.lance import LanceStore
 
-    annotations = open_annotations(options.store, options.annotations)
-    found = export_labels(LanceStore(options.store), annotations, options.source)
+    store = LanceStore(options.store)
+    if options.source == "table":
+        annotations = Annotations(None)
+    else:
+        annotations = open_annotations(options.store, options.annotations)
+    found = export_labels(store, annotations, options.source)
     with atomic_write(Path(options.out)) as temporary:
         temporary.write_text(found.text, "utf-8")
     first, *notes = str(found).splitlines()

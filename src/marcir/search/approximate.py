@@ -4,7 +4,7 @@
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -37,6 +37,7 @@ from marcir.search.records import Extent, Filter, LabelStates, Neighbour, Row, c
 from marcir.search.relabelled import relabelled
 from marcir.search.store import OptionalField, RowTable, Snapshot
 from marcir.search.table_rows import TableRows
+from marcir.search.topk import best
 
 # An approximate index alone finds two of three neighbours; candidates are compared exactly again.
 REFINE = 10
@@ -65,6 +66,8 @@ _ALL = 10**6  # partitions: more than any index has
 _FEW = 1000
 _FEW_SHARE = 0.001
 IDS_PER_QUERY = 500
+# Rows that are read by their row ids at a time, where there may be many.
+_TAKEN = 2**14
 # How much deeper a search by place goes where too many of the nearest only have their boxes there.
 _DEEPER = 4
 
@@ -75,15 +78,17 @@ _Counts = tuple[dict[str, int], dict[str, int]]
 
 @dataclass
 class _Held:
-    """What was read of a table last, for all copies of a snapshot.
+    """What was read of a table, for all copies of a snapshot.
 
     Attributes:
-        ordered: Version of the table, and its rows.
-        passed: Version of the table and a filter, and the rows that pass it.
+        ordered: All rows.
+        passed: The last filter, and the rows that pass it.
+        counts: All labels.
     """
 
-    ordered: tuple[int, TableRows] | None = None
-    passed: tuple[tuple[int, Filter], np.ndarray] | None = None
+    ordered: TableRows | None = None
+    passed: tuple[Filter, np.ndarray] | None = None
+    counts: _Counts | None = None
 
 
 class ApproximateSearch(Snapshot, RowTable):
@@ -91,19 +96,25 @@ class ApproximateSearch(Snapshot, RowTable):
 
     Neighbours are searched in multiples of a page. A deeper search may find others: pages of one search are
     the same as long as they are cut from the same depth.
+
+    Args:
+        uri: The store.
+        table: Its table, opened for this snapshot alone, so that it stays at one version.
+        dim: Length of the vectors.
+        page: Neighbours are searched in multiples of it.
     """
 
     exact = False
 
     def __init__(self, uri: str, table: Any, dim: int, page: int = 1) -> None:
         self._uri, self._table, self._dim, self._page = uri, table, dim, page
-        self._counted: tuple[int, _Counts] = (-1, ({}, {}))  # version of the table, its labels
+        self._version = str(table.version)
         self._held = _Held()
         self._relabelled: Callable[[Row], Row] | None = None  # where labels are not those of the table
 
     @property
     def version(self) -> str:
-        return str(self._table.version)
+        return self._version
 
     def search(
         self, vectors: np.ndarray, k: int, where: Filter | None = None, offset: int = 0
@@ -111,6 +122,8 @@ class ApproximateSearch(Snapshot, RowTable):
         queries = check_queries(vectors, self._dim)
         end = check_int("offset", offset, 0) + check_int("k", k, 1)
         self._check_labels(where)
+        if where is not None and _names_many(where):
+            return [found[offset:] for found in self._best_of(queries, end, where)]
         total, condition = self._count(None), self._condition(where)
         passing = total if condition is None else self._count(condition)
         wanted = math.ceil(end / self._page) * self._page
@@ -144,6 +157,29 @@ class ApproximateSearch(Snapshot, RowTable):
                 return found[:wanted]
             depth = min(_DEEPER * depth, passing)
         return []
+
+    def _best_of(self, queries: np.ndarray, wanted: int, where: Filter) -> list[list[Neighbour]]:
+        """The nearest of the rows that pass a filter, exactly. (Q, D)"""
+        rows, parts = self.rows(where), list[list[tuple[np.ndarray, np.ndarray]]]()
+        for start in range(0, len(rows), _TAKEN):
+            part = rows[start : start + _TAKEN]
+            found = best(self.vectors(part), queries, wanted, least=where.min_similarity)
+            parts.append([(part[places], values) for places, values in found])
+        return [self._ranked([part[query] for part in parts], wanted) for query in range(len(queries))]
+
+    def _ranked(self, parts: Sequence[tuple[np.ndarray, np.ndarray]], wanted: int) -> list[Neighbour]:
+        """The nearest of several parts of the rows, each with its similarities."""
+        if not parts:
+            return []
+        rows, values = (np.concatenate(each) for each in zip(*parts, strict=True))
+        order = np.lexsort((rows, -values))[:wanted]
+        labels = self._taken(rows[order], ["labels"])["labels"].to_pylist()
+        return [
+            Neighbour(image, value, tuple(names or ()))
+            for image, value, names in zip(
+                self.ids_of(rows[order]), values[order].tolist(), labels, strict=True
+            )
+        ]
 
     def _in_place(self, nearest: list[Neighbour], where: Filter | None) -> list[Neighbour]:
         """Neighbours whose footprints, and not only boxes, pass a filter."""
@@ -199,6 +235,8 @@ class ApproximateSearch(Snapshot, RowTable):
 
     def count(self, where: Filter | None = None) -> int:
         self._check_labels(where)
+        if where is not None and _names_many(where):
+            return len(self.rows(where))
         if where is not None and where.by_place:
             return int(self._passing(["id"], where).num_rows)
         return self._count(self._condition(where))
@@ -238,7 +276,7 @@ class ApproximateSearch(Snapshot, RowTable):
     ) -> Listed:
         start, end = check_int("offset", offset, 0), offset + check_int("limit", limit, 1)
         ordered, allowed = self._table_rows(), None
-        if self._condition(where) is not None:
+        if not self._passes_all(where):
             allowed = np.zeros(len(ordered), bool)
             allowed[self.rows(where)] = True
         rows = ordered.listing.rows(allowed, sort, descending)
@@ -246,13 +284,11 @@ class ApproximateSearch(Snapshot, RowTable):
 
     def rows(self, where: Filter | None = None) -> np.ndarray:
         self._check_labels(where)
-        ordered = self._table_rows()
-        if where is None or self._condition(where) is None:
-            return np.arange(len(ordered))
-        key, passed = (int(self._table.version), where), self._held.passed
-        if passed is None or passed[0] != key:  # the pages of one filter are asked for one after the other
-            found = self._passing(["id"], where, row_ids=True)
-            passed = self._held.passed = key, np.sort(ordered.find(found["_rowid"]))
+        if where is None or self._passes_all(where):
+            return np.arange(len(self._table_rows()))
+        passed = self._held.passed
+        if passed is None or passed[0] != where:  # the pages of one filter are asked for one after the other
+            passed = self._held.passed = where, self._passing_rows(where)
         return passed[1]
 
     def rows_of(self, ids: Sequence[str]) -> np.ndarray:
@@ -279,12 +315,10 @@ class ApproximateSearch(Snapshot, RowTable):
         return states
 
     def vectors(self, rows: np.ndarray) -> np.ndarray:
-        ids = self.ids_of(rows)
         found = np.zeros((len(rows), self._dim), np.float32)
-        places = {image: place for place, image in enumerate(ids)}
-        for part in in_batches(ids, IDS_PER_QUERY):
-            table = self.select(["id", "vector"], one_of("id", part), len(part))
-            found[[places[image] for image in table["id"].to_pylist()]] = vector_matrix(table["vector"])
+        for start in range(0, len(rows), _TAKEN):
+            part = slice(start, start + _TAKEN)
+            found[part] = vector_matrix(self._taken(rows[part], ["vector"])["vector"])
         return found
 
     def products(self, weights: np.ndarray) -> np.ndarray:
@@ -299,11 +333,11 @@ class ApproximateSearch(Snapshot, RowTable):
         return products
 
     def _table_rows(self) -> TableRows:
-        """All rows in the order of ids, read once per version."""
-        version, ordered = int(self._table.version), self._held.ordered
-        if ordered is None or ordered[0] != version:
-            ordered = self._held.ordered = version, TableRows(self.select(["id", "date"], row_ids=True))
-        return ordered[1]
+        """All rows in the order of ids, read once."""
+        ordered = self._held.ordered
+        if ordered is None:
+            ordered = self._held.ordered = TableRows(self.select(["id", "date"], row_ids=True))
+        return ordered
 
     def select(
         self,
@@ -357,11 +391,28 @@ class ApproximateSearch(Snapshot, RowTable):
 
     def _passing(self, columns: list[str], where: Filter | None, row_ids: bool = False) -> pa.Table:
         """Columns of the rows that pass a filter."""
+        if where is not None and _names_many(where):
+            return self._taken(self.rows(where), columns)
         if where is None or not where.by_place:
             return self.select(columns, self._condition(where), row_ids=row_ids)
         table = self.select([*columns, *PLACE], self._condition(where), row_ids=row_ids)
         kept = [*columns, "_rowid"] if row_ids else columns
         return table.filter(PlaceIndex(table).mask(where)).select(kept)
+
+    def _passing_rows(self, where: Filter) -> np.ndarray:
+        """Rows that pass a filter, sorted. (M,)"""
+        if _names_many(where):
+            named = self.rows_of(where.among or ())
+            return np.intersect1d(named, self.rows(replace(where, among=None)))
+        return np.sort(self._table_rows().find(self._passing(["id"], where, row_ids=True)["_rowid"]))
+
+    def _taken(self, rows: np.ndarray, columns: Sequence[str]) -> pa.Table:
+        """Columns of some rows, in their order."""
+        return self.take(self._table_rows().row_ids[rows], columns)
+
+    def _passes_all(self, where: Filter | None) -> bool:
+        """Whether a filter lets all rows pass, whatever their similarity."""
+        return where is None or (not _names_many(where) and self._condition(where) is None)
 
     def _condition(self, where: Filter | None) -> str | None:
         return condition_of(where, UNKNOWN in self.optional)
@@ -419,20 +470,16 @@ class ApproximateSearch(Snapshot, RowTable):
                 raise unknown_label(name, known)
 
     def _counts(self, where: Filter | None) -> _Counts:
-        condition = self._condition(where)
-        if condition is None:
+        if self._passes_all(where):
             return self._all_labels()
         self._check_labels(where)
         return self._count_labels(where, self._all_labels()[0])
 
     def _all_labels(self) -> _Counts:
-        """All labels of the table, counted once per version."""
-        version = int(self._table.version)
-        counted, counts = self._counted
-        if version != counted:
-            counts = self._count_labels(None)
-            self._counted = version, counts
-        present, unknown = counts
+        """All labels of the table, counted once."""
+        if self._held.counts is None:
+            self._held.counts = self._count_labels(None)
+        present, unknown = self._held.counts
         return dict(present), dict(unknown)
 
     def _count_labels(self, where: Filter | None, names: Iterable[str] = ()) -> _Counts:
@@ -461,6 +508,14 @@ def probes(passing: int, total: int, k: int) -> int | None:
         return None
     share = PROBED * total / passing
     return _ALL if share >= 1 else max(_MIN_PROBED, math.ceil(share * total / PARTITION_ROWS))
+
+
+def _names_many(where: Filter) -> bool:
+    """Whether a filter names more images than a condition should: LanceDB reads 100,000 ids in seconds.
+
+    Such a filter is applied to the ids in memory, and the rows that pass are read by their row ids.
+    """
+    return where.among is not None and len(where.among) > IDS_PER_QUERY
 
 
 def one_of(column: str, values: Iterable[str]) -> str:

@@ -5,7 +5,7 @@ map that there is, until there are a fifth more than when it was made.
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -32,6 +32,7 @@ class EmbeddingMap:
         points: About -1 to 1, float32. (N, 2)
         centre: The vector at the origin; zeros for UMAP. (D,)
         axes: The two vectors that x and y are measured along; zeros for UMAP. (2, D)
+        state: Fingerprint of the images that it was brought up to date with; empty where it is not known.
     """
 
     method: MapMethod
@@ -40,6 +41,7 @@ class EmbeddingMap:
     points: np.ndarray
     centre: np.ndarray
     axes: np.ndarray
+    state: str = ""
 
 
 def updated_map(
@@ -66,15 +68,6 @@ def updated_map(
         return EmbeddingMap("pca", before.made_of, ids, points, before.centre, before.axes)
     points = _beside_neighbours(snapshot, ids, before)
     return EmbeddingMap("umap", before.made_of, ids, points, before.centre, before.axes)
-
-
-def same_map(found: EmbeddingMap, before: EmbeddingMap | None) -> bool:
-    """Whether a map need not be written again."""
-    return (
-        before is not None
-        and (found.method, found.made_of, found.ids) == (before.method, before.made_of, before.ids)
-        and np.array_equal(found.points, before.points)
-    )
 
 
 def principal_axes(vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -107,13 +100,23 @@ def _projected(snapshot: "Snapshot", centre: np.ndarray, axes: np.ndarray) -> np
     return np.stack(columns, 1).astype(np.float32)
 
 
-def _umap_map(snapshot: "Snapshot", ids: list[str]) -> EmbeddingMap:
+def umap_package() -> Any:
+    """The package that makes a map by UMAP.
+
+    Raises:
+        DependencyError: Where it is not installed.
+    """
     try:
         import umap
     except ModuleNotFoundError as error:
         raise DependencyError(
             "a map by UMAP needs umap-learn: pip install umap-learn. Or use --map pca."
         ) from error
+    return umap
+
+
+def _umap_map(snapshot: "Snapshot", ids: list[str]) -> EmbeddingMap:
+    umap = umap_package()
     vectors = snapshot.vectors(np.arange(len(ids)))
     points = np.asarray(umap.UMAP(metric="cosine", random_state=0).fit_transform(vectors), np.float32)
     points -= points.mean(0)

@@ -194,16 +194,20 @@ class _Fields:
         kinds = self.kinds[key]
         if kinds == {bool}:
             return pa.bool_()
-        if kinds == {int}:
+        if kinds and kinds <= {int, _LongInt}:
             return pa.int64()
         return pa.float64() if kinds and kinds <= {int, float} else pa.string()
 
 
+class _LongInt:
+    """The type of integers that a column of floats cannot hold."""
+
+
 def _kind(value: Any) -> type:
     """The type of a value; an integer of more than 64 bits counts as any other value."""
-    if type(value) is int and not -(2**63) <= value < 2**63:
-        return object
-    return type(value)
+    if type(value) is not int or -(2**53) <= value <= 2**53:
+        return type(value)
+    return _LongInt if -(2**63) <= value < 2**63 else object
 
 
 def _json(value: Any) -> str:

@@ -99,6 +99,22 @@ class Hit:
         }
 
 
+def file_below(root: str, image: str, metadata: Mapping[str, Any]) -> str | None:
+    """The file of an image, as a path below the root of its archive.
+
+    That of a window is its scene; None for one of a STAC catalog, whose ids are not paths.
+
+    >>> file_below("/tiles", "a/1.png", {}), file_below("/scenes", "a.tif@x=0,y=0", {"scene": "a.tif"})
+    ('a/1.png', 'a.tif')
+    >>> file_below("/scenes/catalog.json", "a@x=0,y=0", {"scene": "a"}) is None
+    True
+    """
+    scene = str(metadata.get("scene", ""))
+    if not scene or not image.startswith(f"{scene}@"):
+        return image
+    return None if root.endswith(".json") else scene
+
+
 def label_shares(hits: Sequence[Hit]) -> dict[str, float]:
     """The share of the hits that have each label; the most common first."""
     counts = Counter(label for hit in hits for label in hit.labels)

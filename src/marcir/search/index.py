@@ -19,11 +19,11 @@ from marcir.data.image_source import ImageSource, SourceImage
 from marcir.data.images import PixelFormat
 from marcir.data.label_csv import Unlisted
 from marcir.data.object_storage import S3Path, image_path
-from marcir.errors import ClusterError, ConfigError, DataError, UnusableStoreError
+from marcir.errors import ClusterError, ConfigError, DataError, DependencyError, UnusableStoreError
 from marcir.files import refuse_address
 from marcir.model.model import BATCH, Model, load_model, model_files
 from marcir.model.pretrained import is_imagenet_only, pretrained_model
-from marcir.search.embedding_map import MapMethod, same_map, updated_map
+from marcir.search.embedding_map import MapMethod, umap_package, updated_map
 from marcir.search.image_rows import EmbedRows, NotEmbedded, embed_rows
 from marcir.search.known import Known, as_before
 from marcir.search.lance import LanceStore
@@ -137,7 +137,7 @@ def index(
             each part, on any machines, fills one store; `prune` concerns the ids of this part.
         embed: Makes the rows elsewhere, as `marcir.cluster` does; None: in this process.
         map: How the map of the archive is made: "pca", "umap" (needs umap-learn), or "none" to leave it as it
-            is. None: as the store's map was made, else "pca".
+            is. None: as the store's map was made, else "pca"; a shard leaves it as it is.
 
     Raises:
         ConfigError: For another value of `unlisted`, where it is given without labels, and for a shard that
@@ -145,11 +145,14 @@ def index(
         DataError: For a folder without images, a store inside it, or a table that names none of them.
         StoreError: Where the store is of another model, another folder or windows that were cut in another
             way, or another process writes into it that is not of another shard.
+        DependencyError: For a map by UMAP where umap-learn is not installed.
         KeyboardInterrupt: After Ctrl-C, when all that was embedded is in the store.
     """
     for option, path in (("--model", model), ("--labels", labels), ("--metadata", metadata)):
         refuse_address(option, path)
     check_int("batch_size", batch_size, 1)
+    if map == "umap":
+        umap_package()  # before hours of embedding
     part = Shard(*shard or ())
     _refuse_inside(store, images.root if isinstance(images, ImageSource) else str(images))
     source = images if isinstance(images, ImageSource) else ImageFolder(images)
@@ -167,10 +170,13 @@ def index(
         gone = work.gone()
         pruned = target.delete(gone) if prune and gone else 0
         target.optimize(not part.is_whole)
-        if map != "none":
-            _update_map(target, map)
+        about_map = []
+        if map is None and not part.is_whole:
+            about_map = ["the map of the archive is left to a run without --shard, or with --map"]
+        elif map != "none":
+            about_map = _update_map(target, map)
     return Indexed(
-        notes=(*source.notes, *known.notes, *work.empty(), *_hints(loaded, source, labels)),
+        notes=(*source.notes, *known.notes, *work.empty(), *about_map, *_hints(loaded, source, labels)),
         added=work.added,
         changed=work.changed,
         relabelled=work.relabelled,
@@ -185,27 +191,56 @@ def index(
     )
 
 
-def _update_map(store: LanceStore, method: MapMethod | None) -> None:
-    """Bring the map of a store up to date.
+def _update_map(store: LanceStore, method: MapMethod | None) -> list[str]:
+    """Bring the map of a store up to date, where its images are others than when that was done last.
 
-    Shards do so, too: each with all images that are there then, so that the last one completes it. Where
-    others write all the time, the rest is left to the next run.
+    Where others write all the time, the rest is left to the next run.
+
+    Returns:
+        What the user should know of it.
     """
     scanned = LanceStore(store.uri, approximate=True)  # the vectors need not fit into memory
     for failures in range(1, _MAP_TRIES + 1):
-        before = store.read_map()
-        found = scanned.read(partial(updated_map, before=before, method=method))
-        if found is None or same_map(found, before):
-            return
+        # First the state: images that come before the map is made are none of it, and the next run sees so.
+        before, state = store.read_map(), state_of_images(store.contents())
+        if before is not None and before.state == state and method in (None, before.method):
+            return []
         try:
-            store.write_map(found)
+            found = scanned.read(partial(updated_map, before=before, method=method))
+        except DependencyError:
+            if method is not None:
+                raise
+            return [
+                "the map of the store was made by UMAP, and there are too many new images to put them beside "
+                "others: pip install umap-learn, or make another one with --map pca"
+            ]
+        if found is None:
+            return []
+        try:
+            store.write_map(replace(found, state=state))
         except UnusableStoreError as error:
             if not is_conflict(error):
                 raise
             back_off(failures)
             continue
         if scanned.count() == len(found.ids):  # otherwise others have added images meanwhile
-            return
+            break
+    return []
+
+
+def state_of_images(contents: Mapping[str, str]) -> str:
+    """A fingerprint of the ids of images and of their bytes, which their vectors follow from.
+
+    Args:
+        contents: The fingerprint of each image, by id, see `Known.fingerprint`.
+
+    >>> state_of_images({"a": "0a:labels", "b": "0b"}) == state_of_images({"b": "0b", "a": "0a:others"})
+    True
+    """
+    digest = hashlib.blake2b(digest_size=16)
+    for image in sorted(contents):
+        digest.update(f"{image}\0{_bytes_of(contents[image])}\0".encode())
+    return digest.hexdigest()
 
 
 def _hints(model: Model, source: ImageSource, labels: str | Path | None) -> Iterator[str]:

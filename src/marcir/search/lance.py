@@ -41,7 +41,6 @@ with needs("store"):
         IDS_PER_QUERY,
         PARTITION_ROWS,
         ApproximateSearch,
-        condition_of,
         one_of,
     )
     from marcir.search.arrow import (
@@ -76,7 +75,8 @@ _TRIES = 10  # of an operation that fails because another process changes the st
 # each time, and so few do not slow down reading.
 _FEW_FILES = 100
 
-# The table of windows that were left out; stores of files do not have it.
+# The table of windows that were left out; stores of files do not have it, nor do those of early versions that
+# were not written into since.
 SKIPPED = "skipped"
 _SKIPPED_SCHEMA = pa.schema(
     [pa.field("id", pa.string(), nullable=False, metadata=KEY), pa.field("content", pa.string())]
@@ -118,7 +118,9 @@ class LanceStore(Store):
                 raise StoreError(f"{self.uri}: half written. Finish it with the same marcir index command.")
             self.about = read_about(self.uri, self._db)
             self._table = self._db.open_table("images")
-        self._rows = ApproximateSearch(self.uri, self._table, self.about.dim, PAGED if resident else 1)
+        # The version of `_table` when the newest table was opened to be read, and that one.
+        self._read: tuple[int, ApproximateSearch] | None = None
+        self._opening = threading.Lock()
         self._loaded: tuple[int, ExactSearch] | None = None  # the version that was read, and its vectors
         self._loading = threading.Lock()
         self._map: tuple[int, EmbeddingMap] | None = None  # the version of its table that was read
@@ -152,21 +154,21 @@ class LanceStore(Store):
         return self._retry(lambda: work(self._snapshot()))
 
     def read_table(self, work: Callable[[RowTable], T]) -> T:
-        return self._retry(lambda: work(self._rows))  # without loading the vectors
+        return self._retry(lambda: work(self._rows()))  # without loading the vectors
 
     def get(self, ids: Sequence[str]) -> list[Row]:
-        return self._retry(lambda: self._rows.get(ids))
+        return self._retry(lambda: self._rows().get(ids))
 
     def thumbnail(self, image: str) -> bytes:
-        return self._retry(lambda: self._rows.thumbnail(image))
+        return self._retry(lambda: self._rows().thumbnail(image))
 
     def count(self, where: Filter | None = None) -> int:
-        if self.resident or condition_of(where) is not None:
+        if self.resident or where not in (None, Filter()):
             return super().count(where)
-        return self._retry(self._rows.count)  # without reading the vectors
+        return self._retry(lambda: self._rows().count())  # without reading the vectors
 
     def contents(self) -> dict[str, str]:
-        table = self._retry(lambda: self._rows.select(["id", "content"]))
+        table = self._retry(lambda: self._rows().select(["id", "content"]))
         return dict(zip(table["id"].to_pylist(), table["content"].to_pylist(), strict=True))
 
     def skipped(self) -> dict[str, str]:
@@ -259,9 +261,9 @@ class LanceStore(Store):
     def _merge(self, rows: Sequence[Row]) -> None:
         self._mark_key()
         with translate_errors(self.uri):
-            for name in sorted(needed_columns(rows) - self._rows.optional):
+            for name in sorted(needed_columns(rows) - self._optional):
                 self._add_column(name)
-            table = to_table(rows, self.about.dim, sorted(self._rows.optional))
+            table = to_table(rows, self.about.dim, sorted(self._optional))
             merge = self._table.merge_insert("id").when_matched_update_all().when_not_matched_insert_all()
             # With the index of ids, LanceDB does not compare the new keys of two commits: both would add an
             # image. It would also read all columns of the rows that are not in the index yet.
@@ -270,7 +272,6 @@ class LanceStore(Store):
     def _merge_skipped(self, windows: Mapping[str, str]) -> None:
         content = pa.table({"id": list(windows), "content": list(windows.values())}, schema=_SKIPPED_SCHEMA)
         with translate_errors(self.uri):
-            _create_table(self._db, SKIPPED, _SKIPPED_SCHEMA.empty_table())
             merge = self._db.open_table(SKIPPED).merge_insert("id")
             merge.when_matched_update_all().when_not_matched_insert_all().use_index(False).execute(content)
 
@@ -309,16 +310,16 @@ class LanceStore(Store):
         with translate_errors(self.uri):
             self._remove_duplicates()
             self._join_files(keep)
-            if self._rows.count() and not self._has_index("id"):
+            if self._table.count_rows() and not self._has_index("id"):
                 self._table.create_index("id", config=BTree())
             self._join_files(keep)  # removes what the indices of ids and vectors were before
             if not self._fits_memory() and not self._has_index("vector"):
                 self._build_index(keep)
 
     def _build_index(self, keep: timedelta) -> None:
-        if not self._rows.count():
-            raise StoreError(f"{self.uri}: no images, so there is nothing to make an index of.")
         with translate_errors(self.uri):
+            if not self._table.count_rows():
+                raise StoreError(f"{self.uri}: no images, so there is nothing to make an index of.")
             # By their size: `optimize` would join a given number of partitions to ones of 32,768 rows.
             config = IvfSq(distance_type="cosine", target_partition_size=PARTITION_ROWS)
             self._table.create_index("vector", config=config)
@@ -369,7 +370,7 @@ class LanceStore(Store):
                 if not left or self._seen == seen:
                     raise
             except UnusableStoreError as error:
-                self._check_at = 0.0
+                self._check_at, self._read = 0.0, None
                 if not left or not (is_conflict(error) or file_is_gone(error)):
                     raise
                 if is_conflict(error):
@@ -394,15 +395,30 @@ class LanceStore(Store):
             self._table.checkout_latest()  # type: ignore[no-untyped-call]
             self._seen = int(self._table.version)
 
+    def _rows(self) -> ApproximateSearch:
+        """The table as it is now: opened once per version, as other threads move `_table` to newer ones."""
+        with self._opening, translate_errors(self.uri):
+            version = int(self._table.version)
+            if self._read is None or self._read[0] != version:
+                table = self._db.open_table("images")
+                page = PAGED if self.resident else 1
+                self._read = version, ApproximateSearch(self.uri, table, self.about.dim, page)
+            return self._read[1]
+
+    @property
+    def _optional(self) -> set[str]:
+        """The columns of `OPTIONAL` that the table has."""
+        return OPTIONAL.keys() & set(self._table.schema.names)
+
     def _snapshot(self) -> Snapshot:
         """The vectors in memory, read again where they have changed; the table, where they are too many."""
         if self.approximate:
-            return self._rows
+            return self._rows()
         loaded = self._loaded
         if loaded is not None and loaded[0] == (self._seen if self.resident else int(self._table.version)):
             return loaded[1]
         if not self._fits_memory():
-            return self._rows
+            return self._rows()
         if not self._loading.acquire(blocking=loaded is None or not self.resident):
             assert loaded is not None  # noqa: S101
             return loaded[1]
@@ -415,14 +431,15 @@ class LanceStore(Store):
             self._loading.release()
 
     def _fits_memory(self) -> bool:
-        return 4 * self.about.dim * self._rows.count() <= IN_MEMORY
+        with translate_errors(self.uri):
+            return 4 * self.about.dim * int(self._table.count_rows()) <= IN_MEMORY
 
     def _load(self) -> ExactSearch:
-        columns = ["id", "vector", *LABELS]
+        rows, columns = self._rows(), ["id", "vector", *LABELS]
         if not self.resident:
-            return ExactSearch(self._rows.select([*columns, *PLACE]), self._rows)
+            return ExactSearch(rows.select([*columns, *PLACE]), rows)
         start = time.monotonic()
-        loaded = ExactSearch(self._rows.select([*columns, *DETAILS]))
+        loaded = ExactSearch(rows.select([*columns, *DETAILS]))
         now = time.monotonic()
         self._check_at = now + max(_CHECK_SECONDS, _REST * (now - start))
         return loaded
@@ -449,9 +466,9 @@ def _create_tables(uri: str, about: About, model: Mapping[str, bytes], root_move
             columns = pa.schema([("name", pa.string()), ("content", pa.large_binary())])
             _create_table(db, "model", pa.table(content, schema=columns))
         if "images" not in names:
-            made = _create_table(db, "images", schema(about.dim).empty_table())
-            if made is not None and made.version > 1:
-                _put_back_rows(made)
+            _create_and_keep(db, "images", schema(about.dim))
+        if about.windows is not None:
+            _create_and_keep(db, SKIPPED, _SKIPPED_SCHEMA)
         if found.root != about.root:
             _replace_about(db, replace(found, root=about.root))
 
@@ -464,6 +481,13 @@ def _create_table(db: Any, name: str, content: pa.Table) -> Any:
         if "already exists" not in str(error):
             raise
     return None
+
+
+def _create_and_keep(db: Any, name: str, columns: pa.Schema) -> None:
+    """Make an empty table, or keep the rows of the one that another process has made meanwhile."""
+    made = _create_table(db, name, columns.empty_table())
+    if made is not None and made.version > 1:
+        _put_back_rows(made)
 
 
 def _put_back_rows(table: Any) -> None:

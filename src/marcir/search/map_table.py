@@ -25,12 +25,13 @@ class _Made:
     made_of: int
     centre: str
     axes: str
+    state: str = ""
     version: int = 1
 
 
 def map_to_table(found: EmbeddingMap) -> pa.Table:
     """A map as a table."""
-    made = _Made(found.method, found.made_of, _encode(found.centre), _encode(found.axes))
+    made = _Made(found.method, found.made_of, _encode(found.centre), _encode(found.axes), found.state)
     columns = {
         "id": pa.array(found.ids, pa.string()),
         "map_x": found.points[:, 0],
@@ -44,9 +45,8 @@ def table_to_map(table: Any) -> EmbeddingMap:
     made = parse(_Made, table.schema.metadata[_KEY].decode())
     points = np.stack([np.asarray(table[name], np.float32) for name in ("map_x", "map_y")], 1)
     axes = _decode(made.axes).reshape(2, -1)
-    return EmbeddingMap(
-        made.method, made.made_of, table["id"].to_pylist(), points, _decode(made.centre), axes
-    )
+    ids, centre = table["id"].to_pylist(), _decode(made.centre)
+    return EmbeddingMap(made.method, made.made_of, ids, points, centre, axes, made.state)
 
 
 def _encode(values: np.ndarray) -> str:

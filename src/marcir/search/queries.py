@@ -15,7 +15,7 @@ from marcir.data.object_storage import image_path
 from marcir.errors import ConfigError, StoreError
 from marcir.files import cache_outside, reason
 from marcir.search.area import Box, centre_of
-from marcir.search.hits import Hit, label_shares
+from marcir.search.hits import Hit, file_below, label_shares
 from marcir.search.lance import LanceStore
 from marcir.search.records import Filter, Row
 from marcir.search.store import Snapshot, Store
@@ -147,10 +147,8 @@ class SearchResult:
         return {"hits": hits, "label_shares": self.label_shares, "query_images": list(self.query_images)}
 
     def _path(self, hit: Hit) -> str | None:
-        scene = str(hit.metadata.get("scene", ""))
-        if not scene or not hit.id.startswith(f"{scene}@"):
-            return str(image_path(self.root) / hit.id)
-        return None if self.root.endswith(".json") else str(image_path(self.root) / scene)
+        file = file_below(self.root, hit.id, hit.metadata)
+        return None if file is None else str(image_path(self.root) / file)
 
     def __str__(self) -> str:
         if not self.hits:
@@ -274,7 +272,8 @@ class SearchableArchive:
 
         def find(snapshot: Snapshot) -> SearchResult:
             made = query(snapshot)
-            allowed = replace(where or Filter(), without=made.without)
+            given = where or Filter()
+            allowed = replace(given, without=(*given.without, *made.without))
             (found,) = snapshot.search(np.asarray(made.vector)[None], k, allowed, offset)
             rows = snapshot.describe([each.id for each in found])
             hits = tuple(

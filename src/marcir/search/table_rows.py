@@ -4,6 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from marcir.errors import StoreError
 from marcir.search.listing_order import NO_DATE, ListingOrder
 
 
@@ -12,6 +13,11 @@ class TableRows:
 
     Args:
         table: Its columns `id`, `date` and `_rowid`, in any order.
+
+    Attributes:
+        ids: Ids of the images, sorted. (N,)
+        listing: Their order by date.
+        row_ids: Their row ids in LanceDB, uint64. (N,)
     """
 
     def __init__(self, table: pa.Table) -> None:
@@ -19,16 +25,24 @@ class TableRows:
         self.ids: pa.Array = table["id"].take(order).combine_chunks()
         days = table["date"].take(order).cast(pa.int32())
         self.listing = ListingOrder(np.asarray(pc.fill_null(days, NO_DATE)))
-        row_ids = np.asarray(table["_rowid"].take(order))  # (N,)
-        self._rows = np.argsort(row_ids)
-        self._row_ids = row_ids[self._rows]
+        self.row_ids = np.asarray(table["_rowid"].take(order))
+        self._rows = np.argsort(self.row_ids)
+        self._sorted = self.row_ids[self._rows]
 
     def __len__(self) -> int:
         return len(self.ids)
 
     def find(self, row_ids: pa.ChunkedArray) -> np.ndarray:
-        """Rows by their LanceDB row ids, which are all there. (M,)"""
-        rows: np.ndarray = self._rows[np.searchsorted(self._row_ids, np.asarray(row_ids))]
+        """Rows by their LanceDB row ids. (M,)
+
+        Raises:
+            StoreError: For row ids of another version of the table.
+        """
+        wanted = np.asarray(row_ids)
+        places = np.searchsorted(self._sorted, wanted)
+        if not np.array_equal(self._sorted[places[places < len(self)]], wanted):
+            raise StoreError("the store has changed while it was read. Try again.")
+        rows: np.ndarray = self._rows[places]
         return rows
 
     def find_ids(self, ids: pa.Array) -> np.ndarray:

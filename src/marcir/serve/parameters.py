@@ -105,7 +105,9 @@ class MembersParameters(CollectionParameters):
 class CollectionExportParameters(CollectionParameters):
     """Which collection, and in which form."""
 
-    format: Literal["csv", "geojson", "paths"] = Field("csv", description="paths: one id per line.")
+    format: Literal["csv", "geojson", "paths"] = Field(
+        "csv", description="paths: the files of the images below the root, one per line."
+    )
 
 
 class FilterParameters(Parameters):
