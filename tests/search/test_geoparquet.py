@@ -192,6 +192,22 @@ def test_an_archive_without_places_is_exported_without_geometries(tmp_path: Path
     assert geopandas.read_parquet(out).geometry.isna().all()
 
 
+def test_footprints_without_an_area_and_numbers_that_are_none_are_exported(tmp_path: Path) -> None:
+    """Stores of earlier versions have both, of scenes in metres that were tagged as degrees."""
+    store = LanceStore.create(tmp_path / "a.store", ABOUT, {"config.json": b"{}"})
+    nowhere = shapely.to_wkb(shapely.GeometryCollection())
+    bad = replace(rows()[0], bbox=(-180, 90, 180, 90), footprint=nowhere, metadata={"metres": float("nan")})
+    store.add([bad, rows()[1]])
+    assert write_geoparquet(store, tmp_path / "out.parquet") == 2
+    found = {row["id"]: row for row in parquet.read_table(tmp_path / "out.parquet").to_pylist()}
+    assert found[bad.id]["metres"] is None
+    (row,) = store.get([bad.id])
+    assert json.loads(json.dumps(Hit.from_row(row).as_json(), allow_nan=False))["metadata"] == {
+        "metres": None
+    }
+    as_geoparquet([Hit.from_row(row)])
+
+
 def test_an_empty_store_and_a_folder_as_file_are_refused_and_nothing_is_left(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="no images, so there is nothing to export"):
         write_geoparquet(MemoryStore(ABOUT), tmp_path / "out.parquet")

@@ -176,7 +176,8 @@ def _collected(images: Iterable[PlacedImage]) -> dict[str, _Source]:
         source = sources.setdefault(_path(image.id), _Source())
         source.date, source.time = image.date, image.metadata.get("time")
         if image.footprint is not None:
-            source.geometries.append(shapely.from_wkb(image.footprint))
+            ground = shapely.from_wkb(image.footprint)
+            source.geometries += [ground] if ground.area else []  # none beyond a pole, in earlier stores
         elif image.bbox is not None:
             source.geometries += _boxes(*image.bbox)
     return dict(sorted(sources.items()))

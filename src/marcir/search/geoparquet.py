@@ -23,14 +23,17 @@ with needs("store"):
     import pyarrow as pa
     from pyarrow import parquet
 
-    from marcir.search.arrow import CORNERS, FOOTPRINT
+    from marcir.search.arrow import CORNERS, FOOTPRINT, read_metadata
     from marcir.search.places import PlaceIndex
 
 _RESERVED = (*COLUMNS, "geometry", "bbox", "embedding")
 _READ = ("id", "date", "labels", "unknown", "width", "height", "metadata", *CORNERS, FOOTPRINT, "vector")
 _BBOX = pa.struct([(name, pa.float64()) for name in ("xmin", "ymin", "xmax", "ymax")])
 _LIST = pa.list_(pa.string())
-_KINDS = ("", "Point", "LineString", "Polygon", "MultiPoint", "MultiLineString", "MultiPolygon")
+_KINDS = (
+    *("", "Point", "LineString", "Polygon", "MultiPoint", "MultiLineString", "MultiPolygon"),
+    "GeometryCollection",  # an empty one: windows beyond a pole, in stores of earlier versions
+)
 # Rows of a row group, which a reader skips or reads as a whole: fewer where vectors are long.
 _GROUP_ROWS, _GROUP_BYTES = 2**16, 2**26
 
@@ -94,7 +97,7 @@ def _write(rows: RowTable, store: Store, path: Path) -> int:
     for some, table in rows.scan([*CORNERS, "metadata"]):
         keys.append(some)
         codes.append(codes_of_boxes(PlaceIndex(table).corners))
-        fields.add(map(_metadata, table["metadata"].unique().to_pylist()))
+        fields.add(map(read_metadata, table["metadata"].unique().to_pylist()))
     order = np.concatenate(keys)[np.argsort(np.concatenate(codes), kind="stable")]
     if not len(order):
         raise StoreError(f"{store.uri}: no images, so there is nothing to export.")
@@ -129,16 +132,11 @@ def _features(table: pa.Table, fields: "_Fields", names: Mapping[str, str], cove
                 for name in ("labels", "unknown")
             },
             **{name: table[name] for name in ("width", "height")},
-            **fields.columns(names, [_metadata(text) for text in table["metadata"].to_pylist()]),
+            **fields.columns(names, [read_metadata(text) for text in table["metadata"].to_pylist()]),
             **covered.columns(geometries, boxes),
             "embedding": table["vector"],
         }
     )
-
-
-def _metadata(text: str | None) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(text or "{}")
-    return found
 
 
 def _geometry(footprint: bytes | None, box: Box | None) -> bytes | None:
