@@ -200,6 +200,27 @@ def test_windows_with_an_edge_through_a_pole_are_halves(offset: int) -> None:
         assert footprint.bbox[3] == 90
 
 
+@pytest.mark.parametrize(("crs", "sign"), [("EPSG:6931", 1), ("EPSG:6932", -1)])
+def test_a_window_of_more_than_a_hemisphere_reaches_its_own_pole(crs: str, sign: int) -> None:
+    """EASE-Grid 2.0: the mean latitude of the outline lies beyond the equator."""
+    of = scene(crs, Affine(25_000, 0, -9_000_000, 0, -25_000, 9_000_000), 720, 720)
+    footprint = scene_footprint(of)
+    _, south, _, north = footprint.bbox
+    assert (north if sign > 0 else south) == 90 * sign
+    corner = pyproj.Transformer.from_crs(crs, "EPSG:4326", always_xy=True).transform(9e6, 9e6)
+    assert (south if sign > 0 else north) == pytest.approx(corner[1])
+    for longitude in range(-180, 181, 15):
+        assert footprint.geometry.covers(shapely.Point(longitude, 45 * sign))
+        assert not footprint.geometry.covers(shapely.Point(longitude, -86 * sign))
+    check(Window(of, 0, 0, 720, 720), footprint)
+
+
+def test_a_window_beyond_a_pole_is_one_line() -> None:
+    of = scene("EPSG:4326", Affine(1, 0, 0, 0, -1, 92), 50, 50)
+    with pytest.raises(DataError, match=r"^a.tif: a part of it has no area on the Earth"):
+        footprints_of([Window(of, 0, 0, 50, 1)])
+
+
 def test_windows_keep_their_order_over_scenes() -> None:
     one = scene("EPSG:32614", Affine(10, 0, 500_000, 0, -10, 5_000_000))
     other = Scene("b.tif", "EPSG:4326", (1.0, 0.0, 0.0, 0.0, -1.0, 0.0), 9, 9, one.bands, "uint8", (1, 1))
