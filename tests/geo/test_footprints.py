@@ -15,6 +15,7 @@ from marcir.errors import DataError
 from marcir.geo.footprints import Footprint, footprints_of, scene_footprint
 from marcir.geo.scene import Band, Scene
 from marcir.geo.windows import Window, WindowGrid, windows_of
+from marcir.search.area import inner_point, wkb_to_geojson
 
 GEOD = pyproj.Geod(ellps="WGS84")
 
@@ -213,6 +214,14 @@ def test_a_window_of_more_than_a_hemisphere_reaches_its_own_pole(crs: str, sign:
         assert footprint.geometry.covers(shapely.Point(longitude, 45 * sign))
         assert not footprint.geometry.covers(shapely.Point(longitude, -86 * sign))
     check(Window(of, 0, 0, 720, 720), footprint)
+
+
+@pytest.mark.parametrize("x", range(0, 256, 32))
+def test_the_point_that_is_printed_of_a_window_near_a_pole_is_inside(x: int) -> None:
+    of = scene("EPSG:3413", Affine(10_000, 0, -1_280_000, 0, -10_000, 1_280_000), 256, 256)
+    for footprint in footprints_of([Window(of, x, y, 32, 32) for y in range(0, 256, 32)]):
+        point = inner_point(footprint.bbox, wkb_to_geojson(footprint.wkb))
+        assert footprint.geometry.covers(shapely.Point(point))
 
 
 def test_a_window_beyond_a_pole_is_one_line() -> None:
