@@ -73,7 +73,7 @@ def test_an_archive_comes_back_from_geopandas(empty: Store, tmp_path: Path) -> N
     assert sorted(frame["id"]) == sorted(given)
     # geopandas leaves out the column of boxes, which is part of the geometries for it.
     assert frame.columns.tolist() == [
-        *("id", "date", "labels", "unknown", "width", "height", "geometry", "embedding")
+        *("id", "date", "datetime", "labels", "unknown", "width", "height", "geometry", "embedding")
     ]
     for found in frame.to_dict("records"):
         row = given[found["id"]]
@@ -181,6 +181,24 @@ def test_metadata_become_columns_of_their_type_and_overwrite_none_of_ours(tmp_pa
     assert (a["sensor"], a["cloud"], a["metadata.id"], a["scene"]) == ("S2", 1.0, "x", True)
     assert (a["mixed"], b["mixed"], a["shape"], a["big"]) == ("text", "3", "[1, 2]", str(2**70))
     assert (b["cloud"], b["none"], b["scene"], b["metadata.embedding"]) == (0.5, None, None, "y")
+
+
+def test_moments_are_a_column_of_times_in_utc(tmp_path: Path) -> None:
+    texts = ["2012-07-31T23:30:00-05:00", "2012-07-31T10:00:00", "at noon", None]
+    given = [replace(row, metadata={"time": text}) for row, text in zip(rows(), texts, strict=True)]
+    store = MemoryStore(ABOUT)
+    store.add(given)
+    write_geoparquet(store, tmp_path / "out.parquet")
+    hits = io.BytesIO(as_geoparquet([Hit.from_row(row) for row in given]))
+    for table in (parquet.read_table(tmp_path / "out.parquet"), parquet.read_table(hits)):
+        assert table.schema.field("datetime").type == pa.timestamp("ms", "UTC")
+        found = {row["id"]: row["datetime"] for row in table.to_pylist()}
+        assert [found[row.id] for row in given] == [
+            datetime.datetime(2012, 8, 1, 4, 30, tzinfo=datetime.UTC),
+            datetime.datetime(2012, 7, 31, 10, tzinfo=datetime.UTC),
+            *(None, None),
+        ]
+        assert {row["id"]: row["time"] for row in table.to_pylist()}[given[0].id] == texts[0]
 
 
 def test_an_archive_without_places_is_exported_without_geometries(tmp_path: Path) -> None:

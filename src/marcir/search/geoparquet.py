@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from marcir import __version__
+from marcir.data.image_source import moment_of
 from marcir.errors import ConfigError, StoreError, needs
 from marcir.files import atomic_write, refuse_address
 from marcir.search.area import Box, box_wkb, geojson_to_wkb
@@ -26,10 +27,11 @@ with needs("store"):
     from marcir.search.arrow import CORNERS, FOOTPRINT, read_metadata
     from marcir.search.places import PlaceIndex
 
-_RESERVED = (*COLUMNS, "geometry", "bbox", "embedding")
+_RESERVED = (*COLUMNS, "datetime", "geometry", "bbox", "embedding")
 _READ = ("id", "date", "labels", "unknown", "width", "height", "metadata", *CORNERS, FOOTPRINT, "vector")
 _BBOX = pa.struct([(name, pa.float64()) for name in ("xmin", "ymin", "xmax", "ymax")])
 _LIST = pa.list_(pa.string())
+_TIME = pa.timestamp("ms", "UTC")
 _KINDS = (
     *("", "Point", "LineString", "Polygon", "MultiPoint", "MultiLineString", "MultiPolygon"),
     "GeometryCollection",  # an empty one: windows beyond a pole, in stores of earlier versions
@@ -78,6 +80,7 @@ def as_geoparquet(hits: Sequence[Hit]) -> bytes:
         "id": pa.array([hit.id for hit in hits], pa.string()),
         "similarity": pa.array([hit.similarity for hit in hits], pa.float64()),
         "date": pa.array([hit.date for hit in hits], pa.date32()),
+        "datetime": pa.array([moment_of(hit.metadata) for hit in hits], _TIME),
         "labels": pa.array([hit.labels for hit in hits], _LIST),
         "unknown": pa.array([hit.unknown for hit in hits], _LIST),
         "width": pa.array([hit.width for hit in hits], pa.int32()),
@@ -123,16 +126,18 @@ def _features(table: pa.Table, fields: "_Fields", names: Mapping[str, str], cove
     boxes = [None if math.isnan(box[0]) else (box[0], box[1], box[2], box[3]) for box in corners]
     footprints = table[FOOTPRINT].to_pylist()
     geometries = [_geometry(wkb, box) for wkb, box in zip(footprints, boxes, strict=True)]
+    metadata = [read_metadata(text) for text in table["metadata"].to_pylist()]
     return pa.table(
         {
             "id": table["id"],
             "date": table["date"],
+            "datetime": pa.array(map(moment_of, metadata), _TIME),
             **{
                 name: pa.array([labels or [] for labels in table[name].to_pylist()], _LIST)
                 for name in ("labels", "unknown")
             },
             **{name: table[name] for name in ("width", "height")},
-            **fields.columns(names, [read_metadata(text) for text in table["metadata"].to_pylist()]),
+            **fields.columns(names, metadata),
             **covered.columns(geometries, boxes),
             "embedding": table["vector"],
         }
