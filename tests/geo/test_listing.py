@@ -106,6 +106,13 @@ def test_an_alpha_band_that_is_asked_for_is_a_band_and_not_a_mask(tmp_path: Path
     assert not scene.has_mask
 
 
+def test_bands_without_names_are_chosen_by_number(tmp_path: Path) -> None:
+    write_tiff(tmp_path / "a.tif", ramp(3, 4, 5))
+    assert list_scenes(tmp_path, ["red"]).broken[str(tmp_path / "a.tif")] == (
+        "a.tif: there is no band 'red': its 3 bands have no names. Choose them by number, such as --bands 1."
+    )
+
+
 def test_bands_are_chosen_by_number_or_name(tmp_path: Path) -> None:
     write_tiff(tmp_path / "a.tif", ramp(3, 4, 5), names=("red", "green", "nir"))
     (scene,) = list_scenes(tmp_path, [3, 1]).scenes

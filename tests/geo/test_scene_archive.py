@@ -228,6 +228,36 @@ def test_a_window_without_a_footprint_takes_no_others_with_it(model: Path, tmp_p
     assert sorted(rows_of(tmp_path / "store")) == ["a.tif@x=32,y=0,w=32,h=32", "a.tif@x=64,y=0,w=32,h=32"]
 
 
+def test_scenes_without_any_pixels_are_refused_and_no_store_is_created(
+    model: Path, scenes: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_tiff(tmp_path / "none" / "a.tif", np.zeros((3, 80, 100), np.uint8), nodata=0)
+    store = tmp_path / "store"
+    line = refusal(capsys, "index", "--scenes", tmp_path / "none", "--store", store, "--model", model)
+    assert "more pixels are missing in all 1 windows than --nodata-max 0.2 allows" in line
+    assert not store.exists()
+    # What is in a store already stays: the scenes are skipped, and that is said.
+    index(SceneArchive(scenes, GRID), store, model=model)
+    write_tiff(scenes / "a.tif", np.zeros((3, 80, 100), np.uint8), nodata=0)
+    assert index(SceneArchive(scenes, GRID), store, model=model).skipped == 12
+
+
+def test_the_example_of_what_cannot_be_read_is_of_the_commonest_kind(tmp_path: Path) -> None:
+    write_catalog(tmp_path)
+    item = json.loads((tmp_path / "item.json").read_text())
+    links = [{"rel": "item", "href": None}]
+    for number in range(3):
+        item["assets"] = {"data": {"href": f"https://example.org/{number}/a.tif"}}
+        (tmp_path / f"{number}.json").write_text(json.dumps(item))
+        links.append({"rel": "item", "href": f"./{number}.json"})
+    top = json.loads((tmp_path / "catalog.json").read_text())
+    (tmp_path / "catalog.json").write_text(json.dumps({**top, "links": links}))
+    with pytest.raises(
+        DataError, match=r"none of its 4 scenes can be read, for example: .*0.json: the href 'ht"
+    ):
+        SceneArchive(tmp_path / "catalog.json", GRID)
+
+
 # ---- Following changes ---------------------------------------------------------------------------
 
 

@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from geo.tiffs import ramp, served, write_tiff
@@ -284,6 +285,15 @@ def test_what_a_server_does_not_have_is_one_line(tmp_path: Path) -> None:
             list_scenes(f"{address}/none.json")
     with pytest.raises(DataError, match="Connection refused"):
         list_scenes(f"{address}/catalog.json")
+
+
+def test_a_server_that_answers_no_ranges_is_named(tmp_path: Path) -> None:
+    large = np.random.default_rng(0).integers(0, 255, (3, 400, 400)).astype(np.uint8)
+    write_tiff(tmp_path / "items" / "a.tif", large)
+    write_catalog(tmp_path, item("a", {"data": "a.tif"}))
+    with served(tmp_path, ranges=False) as (address, _):
+        (line,) = list_scenes(f"{address}/catalog.json").broken.values()
+    assert line.startswith(f"{address}/items/a.tif: its server must answer ranges of bytes, and does not.")
 
 
 @pytest.mark.parametrize(

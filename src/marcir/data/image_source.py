@@ -178,6 +178,14 @@ class ImageSource(ABC):
         """
         return
 
+    def check_pixels(self) -> None:
+        """Refuse images of which none can become a row, before a store is created for them.
+
+        Raises:
+            DataError: If too many pixels are missing in all of them.
+        """
+        return
+
     def group_of(self, image: str) -> str:
         """Images of one group are in the same shard."""
         return image

@@ -6,6 +6,7 @@ import os
 import re
 import urllib.error
 import urllib.request
+from http import HTTPStatus
 from http.client import HTTPException, HTTPResponse
 from pathlib import Path
 from typing import Any
@@ -97,6 +98,15 @@ def remote_fingerprint(href: str) -> Fingerprint:
         0 if changed is None else int(email.utils.mktime_tz(changed)) * 10**9,
         headers.get("ETag", ""),
     )
+
+
+def answers_ranges(href: str) -> bool:
+    """Whether a server gives parts of a file; also True where it does not give the file at all."""
+    try:
+        with _open(href, {"Range": "bytes=0-0"}) as response:
+            return response.status == HTTPStatus.PARTIAL_CONTENT
+    except (OSError, HTTPException, ValueError):
+        return True
 
 
 def _resolve_remote(href: str, base: str) -> str:

@@ -19,7 +19,7 @@ with needs("geo"):
 _CHUNK = 1 << 20
 # A projected CRS whose units are this close to metres on the ground is used as it is: 5 m in UTM is 5 m.
 _TRUE_TO_SCALE = 0.01
-# A grid of points on the poles reaches half a pixel beyond them; some grids of oceans begin beyond 180 degrees.
+# A grid with points on the poles reaches half a pixel beyond them; grids of oceans may end at 434 degrees.
 _BEYOND_POLE, _LONGITUDES = 0.51, 540.0
 
 
@@ -295,6 +295,12 @@ def _band(scene: Scene, wanted: int | str) -> Band:
         if band.name == wanted:
             return band
     names = [band.name for band in scene.file_bands if band.name]
+    if not names:
+        count = len(scene.file_bands)
+        raise DataError(
+            f"{scene.id}: there is no band '{wanted}': its {count} bands have no names. Choose them by number, "
+            "such as --bands 1."
+        )
     raise DataError(f"{scene.id}: there is no band '{wanted}'. {did_you_mean(wanted, names)}")
 
 

@@ -3,10 +3,12 @@
 import hashlib
 import math
 import os
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote
@@ -26,6 +28,8 @@ from marcir.geo.windows import Window, WindowGrid, count_windows, parse_window_i
 
 # Windows in a row that one thread reads: they share blocks of the file, which each thread decodes by itself.
 _NEIGHBOURS = 8
+# What differs between lines about the same problem: what is in quotes, paths, ids, numbers.
+_NAMES = re.compile(r"'[^']*'|\S*[/\\.\d]\S*|^\S+:")
 # One for the process: its threads keep files open.
 _READER = WindowReader()
 
@@ -64,7 +68,7 @@ class SceneArchive(ImageSource):
         if not found.scenes:
             raise DataError(
                 f"--scenes {source}: none of its {len(found.broken):,} scenes can be read, for example: "
-                f"{next(iter(found.broken.values()))}"
+                f"{_commonest(found.broken.values())}"
             )
         self._set_scenes(found.scenes)
         self._checked: dict[tuple[str, str], str | None] = {}
@@ -114,6 +118,25 @@ class SceneArchive(ImageSource):
         if others:
             self.broken = {**self.broken, **others}
             self._set_scenes([scene for scene in self.scenes if scene.id not in others])
+
+    def check_pixels(self) -> None:
+        """Read windows until one has enough pixels, from the middle on: at the edges of scenes many are missing.
+
+        Raises:
+            DataError: If none has.
+        """
+        middle = len(self._windows) // 2
+        for window in chain(self._windows[middle:], self._windows[:middle]):
+            try:
+                found = _READER.read(window)
+            except BrokenImageError:
+                return  # it is listed when it is indexed
+            if found.missing <= self.nodata_max:
+                return
+        raise DataError(
+            f"--scenes {self.root}: more pixels are missing in all {len(self._windows):,} windows than "
+            f"--nodata-max {self.nodata_max:g} allows. Check the nodata value of the scenes with gdalinfo."
+        )
 
     def group_of(self, image: str) -> str:
         """The scene and row of a window: windows of a row share blocks of the file."""
@@ -289,6 +312,14 @@ def _metadata(window: Window) -> dict[str, Any]:
         "metres_per_pixel": round(math.sqrt(math.prod(window.ground_resolution)), 6),
     }
     return metadata if scene.time is None else {**metadata, "time": scene.time.isoformat()}
+
+
+def _commonest(lines: Iterable[str]) -> str:
+    """The first of the lines that differ from most others in names and numbers only."""
+    kinds: dict[str, list[str]] = {}
+    for line in lines:
+        kinds.setdefault(_NAMES.sub("", line), []).append(line)
+    return max(kinds.values(), key=len)[0]
 
 
 def _as_recorded(scene: Scene, stored: str) -> str | None:
