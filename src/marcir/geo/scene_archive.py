@@ -42,6 +42,7 @@ class SceneArchive(ImageSource):
         grid: How scenes are cut.
         bands: Bands by number (from 1) or name; all by default.
         nodata_max: Largest share of missing pixels in a window; windows with more are skipped.
+        remote_assets: Whether assets of a local STAC catalog may be http(s) addresses.
 
     Raises:
         ConfigError: For a share that is not within 0 to 1.
@@ -56,12 +57,13 @@ class SceneArchive(ImageSource):
         grid: WindowGrid | None = None,
         bands: Sequence[int | str] | None = None,
         nodata_max: float = 0.2,
+        remote_assets: bool = False,
     ) -> None:
         self.grid = grid = WindowGrid() if grid is None else grid
         self.nodata_max = check_fraction("nodata_max", nodata_max)
         chosen = None if bands is None else tuple(bands)
         self.cut = WindowCut(grid.window, grid.step, grid.resolution, chosen, float(nodata_max))
-        found = list_scenes(source, bands)
+        found = list_scenes(source, bands, remote_assets)
         self.broken = dict(found.broken)
         self._is_folder = not is_remote(str(source)) and Path(source).is_dir()
         self.root = str(source) if is_remote(str(source)) else str(Path(source).absolute())

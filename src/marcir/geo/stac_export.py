@@ -163,7 +163,7 @@ def file_finder(root: str, bands: Sequence[int | str] | None = None) -> Callable
 
 def _asset_finder(root: str, bands: Sequence[int | str] | None) -> Callable[[str], str | None]:
     try:
-        scenes, _ = stac_scenes(root, bands)
+        scenes, _ = stac_scenes(root, bands, remote_assets=True)
     except DataError:
         return lambda _: None
     files = {scene.id: next(iter(scene.assets.values()), None) for scene in scenes}
