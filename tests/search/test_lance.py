@@ -178,7 +178,8 @@ def test_while_one_thread_reads_the_others_have_what_was_there(store: LanceStore
 
 def test_a_store_that_is_missing_is_refused_with_the_command_that_makes_it(tmp_path: Path) -> None:
     assert refusal(tmp_path / "none").endswith(
-        f"there is no such store. Make one with: marcir index --images DIR --store {tmp_path / 'none'}"
+        "there is no such store. Make one with: marcir index --images DIR (or --scenes DIR) "
+        f"--store {tmp_path / 'none'}"
     )
     assert not (tmp_path / "none").exists()
 

@@ -30,6 +30,7 @@ with needs("store"):
 _RESERVED = (*COLUMNS, "datetime", "geometry", "bbox", "embedding")
 _READ = ("id", "date", "labels", "unknown", "width", "height", "metadata", *CORNERS, FOOTPRINT, "vector")
 _BBOX = pa.struct([(name, pa.float64()) for name in ("xmin", "ymin", "xmax", "ymax")])
+_SUFFIXES = (".parquet", ".geoparquet")
 _LIST = pa.list_(pa.string())
 _TIME = pa.timestamp("ms", "UTC")
 _KINDS = (
@@ -53,12 +54,23 @@ def write_geoparquet(store: Store, out: str | Path) -> int:
         ConfigError: If the file cannot be written.
         StoreError: If the store has no images, or cannot be read.
     """
-    refuse_address("--geoparquet", out)
+    check_parquet_name(out)
     path = Path(out)
     if path.is_dir():
         raise ConfigError(f"--geoparquet {out}: is a folder. Give the name of a file.")
     with atomic_write(path) as temporary:
         return store.read_table(lambda rows: _write(rows, store, temporary))
+
+
+def check_parquet_name(out: str | Path) -> None:
+    """Refuse a name that other programs would not take for GeoParquet.
+
+    Raises:
+        ConfigError: If it does not end in .parquet or .geoparquet, or is an address.
+    """
+    refuse_address("--geoparquet", out)
+    if not Path(out).is_dir() and Path(out).suffix.lower() not in _SUFFIXES:
+        raise ConfigError(f"--geoparquet {out}: use a name that ends in .parquet or .geoparquet.")
 
 
 def as_geoparquet(hits: Sequence[Hit]) -> bytes:
