@@ -303,7 +303,13 @@ def test_assets_of_a_local_catalog_may_be_on_a_server_where_that_is_allowed(tmp_
 
 @pytest.mark.parametrize(
     "href",
-    ["file:///etc/passwd.tif", "/vsicurl/http://127.0.0.1:1/a.tif", "s3://bucket/a.tif", "ftp://a/b.tif", "//a/b.tif"],
+    [
+        "file:///etc/passwd.tif",
+        "/vsicurl/http://127.0.0.1:1/a.tif",
+        "s3://bucket/a.tif",
+        "ftp://a/b.tif",
+        "//a/b.tif",
+    ],
 )
 def test_remote_assets_are_of_http_alone_and_links_stay_local(tmp_path: Path, href: str) -> None:
     content = write_catalog(tmp_path, item("a", {"data": href}))

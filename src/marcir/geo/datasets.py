@@ -55,8 +55,8 @@ def open_dataset(href: str) -> DatasetReader:
         except RasterioError:
             if is_remote(href) and not answers_ranges(href):  # GDAL says that it is no GeoTIFF
                 raise BrokenImageError(
-                    f"{href}: its server must answer ranges of bytes, and does not. Download the file, or serve "
-                    "it with another program."
+                    f"{href}: its server must answer ranges of bytes, and does not. Download the file, or "
+                    "serve it with another program."
                 ) from None
             raise
 

@@ -32,8 +32,8 @@ class WindowPixels:
 
     Attributes:
         window: The window.
-        pixels: In the scene's dtype and units, missing ones 0 in all bands. In memory each band is contiguous,
-            as GDAL and torch have it; this is a view with the bands last. (H, W, C)
+        pixels: In the scene's dtype and units, missing ones 0 in all bands. In memory each band is
+            contiguous, as GDAL and torch have it; this is a view with the bands last. (H, W, C)
         mask: Which pixels have data: in any band, and finite in all. (H, W)
     """
 

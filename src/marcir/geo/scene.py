@@ -298,8 +298,8 @@ def _band(scene: Scene, wanted: int | str) -> Band:
     if not names:
         count = len(scene.file_bands)
         raise DataError(
-            f"{scene.id}: there is no band '{wanted}': its {count} bands have no names. Choose them by number, "
-            "such as --bands 1."
+            f"{scene.id}: there is no band '{wanted}': its {count} bands have no names. Choose them by "
+            "number, such as --bands 1."
         )
     raise DataError(f"{scene.id}: there is no band '{wanted}'. {did_you_mean(wanted, names)}")
 

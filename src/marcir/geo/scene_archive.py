@@ -122,7 +122,7 @@ class SceneArchive(ImageSource):
             self._set_scenes([scene for scene in self.scenes if scene.id not in others])
 
     def check_pixels(self) -> None:
-        """Read windows until one has enough pixels, from the middle on: at the edges of scenes many are missing.
+        """Read windows until one has enough pixels, from the middle on: many are missing at edges of scenes.
 
         Raises:
             DataError: If none has.
