@@ -15,6 +15,7 @@ from marcir.errors import DataError
 from marcir.geo.footprints import Footprint, footprints_of, scene_footprint
 from marcir.geo.scene import Band, Scene
 from marcir.geo.windows import Window, WindowGrid, windows_of
+from marcir.search.area import inner_point, wkb_to_geojson
 
 GEOD = pyproj.Geod(ellps="WGS84")
 
@@ -198,6 +199,35 @@ def test_windows_with_an_edge_through_a_pole_are_halves(offset: int) -> None:
     for window, footprint in zip(windows, footprints_of(windows), strict=True):
         check(window, footprint)
         assert footprint.bbox[3] == 90
+
+
+@pytest.mark.parametrize(("crs", "sign"), [("EPSG:6931", 1), ("EPSG:6932", -1)])
+def test_a_window_of_more_than_a_hemisphere_reaches_its_own_pole(crs: str, sign: int) -> None:
+    """EASE-Grid 2.0: the mean latitude of the outline lies beyond the equator."""
+    of = scene(crs, Affine(25_000, 0, -9_000_000, 0, -25_000, 9_000_000), 720, 720)
+    footprint = scene_footprint(of)
+    _, south, _, north = footprint.bbox
+    assert (north if sign > 0 else south) == 90 * sign
+    corner = pyproj.Transformer.from_crs(crs, "EPSG:4326", always_xy=True).transform(9e6, 9e6)
+    assert (south if sign > 0 else north) == pytest.approx(corner[1])
+    for longitude in range(-180, 181, 15):
+        assert footprint.geometry.covers(shapely.Point(longitude, 45 * sign))
+        assert not footprint.geometry.covers(shapely.Point(longitude, -86 * sign))
+    check(Window(of, 0, 0, 720, 720), footprint)
+
+
+@pytest.mark.parametrize("x", range(0, 256, 32))
+def test_the_point_that_is_printed_of_a_window_near_a_pole_is_inside(x: int) -> None:
+    of = scene("EPSG:3413", Affine(10_000, 0, -1_280_000, 0, -10_000, 1_280_000), 256, 256)
+    for footprint in footprints_of([Window(of, x, y, 32, 32) for y in range(0, 256, 32)]):
+        point = inner_point(footprint.bbox, wkb_to_geojson(footprint.wkb))
+        assert footprint.geometry.covers(shapely.Point(point))
+
+
+def test_a_window_beyond_a_pole_is_one_line() -> None:
+    of = scene("EPSG:4326", Affine(1, 0, 0, 0, -1, 92), 50, 50)
+    with pytest.raises(DataError, match=r"^a.tif: a part of it has no area on the Earth"):
+        footprints_of([Window(of, 0, 0, 50, 1)])
 
 
 def test_windows_keep_their_order_over_scenes() -> None:

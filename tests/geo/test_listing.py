@@ -106,6 +106,13 @@ def test_an_alpha_band_that_is_asked_for_is_a_band_and_not_a_mask(tmp_path: Path
     assert not scene.has_mask
 
 
+def test_bands_without_names_are_chosen_by_number(tmp_path: Path) -> None:
+    write_tiff(tmp_path / "a.tif", ramp(3, 4, 5))
+    assert list_scenes(tmp_path, ["red"]).broken[str(tmp_path / "a.tif")] == (
+        "a.tif: there is no band 'red': its 3 bands have no names. Choose them by number, such as --bands 1."
+    )
+
+
 def test_bands_are_chosen_by_number_or_name(tmp_path: Path) -> None:
     write_tiff(tmp_path / "a.tif", ramp(3, 4, 5), names=("red", "green", "nir"))
     (scene,) = list_scenes(tmp_path, [3, 1]).scenes
@@ -249,3 +256,42 @@ def test_real_scenes_are_listed(shared: Path) -> None:
     assert not found.broken
     assert len([scene for scene in found.scenes if scene.id.startswith("naip/")]) == 10
     assert {scene.crs for scene in found.scenes if scene.id.startswith("naip/")} == {"EPSG:26914"}
+
+
+@pytest.mark.parametrize(
+    ("transform", "reaches"),
+    [
+        (Affine(10, 0, 5e5, 0, -10, 5e6), "500000,4.9998e+06,500050,5e+06"),  # metres
+        (Affine(0.001, 0, 47, 0, -0.001, -99), "47,-99.004,47.005,-99"),  # latitude first
+        (Affine(1, 0, -100, 0, -50, 200), "-100,0,-95,200"),
+        (Affine(1, 0, 600, 0, -1, 10), "600,6,605,10"),
+        (Affine(1, 0, float("nan"), 0, -1, 10), "nan"),
+    ],
+)
+def test_degrees_that_are_not_on_the_earth_are_one_line(
+    tmp_path: Path, transform: Affine, reaches: str
+) -> None:
+    write_tiff(tmp_path / "a.tif", ramp(1, 4, 5), "EPSG:4326", transform)
+    line = why(tmp_path)
+    assert line.startswith("a.tif: its coordinates are not longitude and latitude (is the CRS wrong?)")
+    assert reaches.split(",")[0] in line
+
+
+@pytest.mark.parametrize(
+    ("crs", "transform", "height", "width"),
+    [
+        ("EPSG:4326", Affine(0.25, 0, -0.125, 0, -0.25, 90.125), 721, 1440),  # GFS: points on the poles
+        ("EPSG:4326", Affine(0.32, 0, 74.16, 0, 0.18, -89.95), 999, 1125),  # HYCOM: 74 to 434 degrees
+        ("EPSG:4807", Affine(0.1, 0, 0, 0, -0.1, 99), 20, 20),  # 99 gradians are 89.1 degrees
+    ],
+)
+def test_grids_that_reach_half_a_pixel_beyond_a_pole_are_read(
+    tmp_path: Path, crs: str, transform: Affine, height: int, width: int
+) -> None:
+    write_tiff(tmp_path / "a.tif", np.ones((1, height, width), np.uint8), crs, transform)
+    assert only(tmp_path).height == height
+
+
+def test_metres_that_have_no_place_are_one_line(tmp_path: Path) -> None:
+    write_tiff(tmp_path / "a.tif", ramp(1, 4, 5), transform=Affine(10, 0, float("nan"), 0, -10, 5e6))
+    assert "a.tif: its centre has no longitude and latitude." in why(tmp_path)

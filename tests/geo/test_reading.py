@@ -1,5 +1,6 @@
 """Pixels of windows: the same as rasterio reads, missing ones marked, from any thread and process."""
 
+import json
 import multiprocessing
 import pickle
 from concurrent.futures import ThreadPoolExecutor
@@ -69,6 +70,38 @@ def test_a_pixel_is_missing_when_no_band_has_data_and_missing_values_are_zero(tm
     assert (found[:5] == 0).all()
     assert (found[10, :, 0] == 0).all()
     assert (found[10, :, 1] == pixels[1, 10]).all()
+
+
+def test_a_band_of_a_valid_pixel_keeps_a_value_that_marks_missing_pixels_too(tmp_path: Path) -> None:
+    pixels = ramp(3, 20, 20)
+    pixels[:, 4, 5] = (255, 124, 209)  # saturated in one band
+    pixels[:, 7] = 255
+    expected = pixels.transpose(1, 2, 0).copy()
+    expected[7] = 0
+    together = write_tiff(tmp_path / "a" / "a.tif", pixels, nodata=255)
+    found, mask = put_together(scene_of(together), WindowGrid(16))
+    assert (found == expected).all()
+    assert np.argwhere(~mask.all(1)).tolist() == [[7]]
+    assets = {}
+    for name, band in zip("rgb", pixels, strict=True):
+        assets[name] = {"href": write_tiff(tmp_path / f"{name}.tif", band[None], nodata=255).name}
+    item = {
+        **{"type": "Feature", "stac_version": "1.0.0", "id": "a", "links": [], "geometry": None},
+        **{"assets": assets, "properties": {"datetime": "2021-03-04T05:06:07Z"}},
+    }
+    (tmp_path / "item.json").write_text(json.dumps(item))
+    (scene,) = list_scenes(tmp_path / "item.json", ["r", "g", "b"]).scenes
+    found, mask = put_together(scene, WindowGrid(16))
+    assert (found == expected).all()
+    assert np.argwhere(~mask.all(1)).tolist() == [[7]]
+
+
+def test_missing_pixels_are_zero_in_all_bands(tmp_path: Path) -> None:
+    pixels = ramp(2, 20, 20, "float32")
+    pixels[0, 3, 4] = np.nan
+    found, mask = put_together(scene_of(write_tiff(tmp_path / "a.tif", pixels)), WindowGrid(16))
+    assert not mask[3, 4]
+    assert found[3, 4].tolist() == [0, 0]
 
 
 @pytest.mark.parametrize("nodata", [None, float("nan"), -3.4028234663852886e38])

@@ -21,7 +21,7 @@ from PIL import Image
 from geo.tiffs import UTM, ramp, served, write_tiff
 from marcir.cli import main
 from marcir.errors import DataError, StoreError
-from marcir.geo import SceneArchive, WindowGrid, WindowReader, reading
+from marcir.geo import SceneArchive, WindowGrid, WindowReader, reading, scene_archive
 from marcir.geo import scene as scene_module
 from marcir.geo.windows import parse_window_id
 from marcir.model.encoder import Encoder
@@ -207,6 +207,55 @@ def write_catalog(folder: Path) -> None:
     link = {"rel": "item", "href": "./item.json"}
     (folder / "item.json").write_text(json.dumps(item))
     (folder / "catalog.json").write_text(json.dumps({**catalog, "links": [link]}))
+
+
+def test_footprints_are_computed_for_the_windows_that_are_read_together(
+    model: Path, scenes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = counting(monkeypatch, scene_archive, "footprints_of")
+    scene_archive._footprints.cache_clear()
+    assert index(SceneArchive(scenes, GRID), tmp_path / "store", model=model).rows == 16
+    assert sorted(len(windows) for (windows,) in calls) == [8, 8]
+
+
+def test_a_window_without_a_footprint_takes_no_others_with_it(model: Path, tmp_path: Path) -> None:
+    disc = "+proj=ortho +lon_0=0 +lat_0=0 +datum=WGS84"
+    place = Affine(125_000, 0, -8_000_000, 0, -125_000, 2_000_000)
+    write_tiff(tmp_path / "scenes" / "a.tif", ramp(3, 32, 128), disc, place)
+    done = index(SceneArchive(tmp_path / "scenes", GRID), tmp_path / "store", model=model)
+    (line,) = done.broken.values()
+    assert "lies outside of its projection" in line
+    assert sorted(rows_of(tmp_path / "store")) == ["a.tif@x=32,y=0,w=32,h=32", "a.tif@x=64,y=0,w=32,h=32"]
+
+
+def test_scenes_without_any_pixels_are_refused_and_no_store_is_created(
+    model: Path, scenes: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_tiff(tmp_path / "none" / "a.tif", np.zeros((3, 80, 100), np.uint8), nodata=0)
+    store = tmp_path / "store"
+    line = refusal(capsys, "index", "--scenes", tmp_path / "none", "--store", store, "--model", model)
+    assert "more pixels are missing in all 1 windows than --nodata-max 0.2 allows" in line
+    assert not store.exists()
+    # What is in a store already stays: the scenes are skipped, and that is said.
+    index(SceneArchive(scenes, GRID), store, model=model)
+    write_tiff(scenes / "a.tif", np.zeros((3, 80, 100), np.uint8), nodata=0)
+    assert index(SceneArchive(scenes, GRID), store, model=model).skipped == 12
+
+
+def test_the_example_of_what_cannot_be_read_is_of_the_commonest_kind(tmp_path: Path) -> None:
+    write_catalog(tmp_path)
+    item = json.loads((tmp_path / "item.json").read_text())
+    links = [{"rel": "item", "href": None}]
+    for number in range(3):
+        item["assets"] = {"data": {"href": f"https://example.org/{number}/a.tif"}}
+        (tmp_path / f"{number}.json").write_text(json.dumps(item))
+        links.append({"rel": "item", "href": f"./{number}.json"})
+    top = json.loads((tmp_path / "catalog.json").read_text())
+    (tmp_path / "catalog.json").write_text(json.dumps({**top, "links": links}))
+    with pytest.raises(
+        DataError, match=r"none of its 4 scenes can be read, for example: .*0.json: the href 'ht"
+    ):
+        SceneArchive(tmp_path / "catalog.json", GRID)
 
 
 # ---- Following changes ---------------------------------------------------------------------------

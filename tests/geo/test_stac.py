@@ -5,10 +5,12 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from geo.tiffs import ramp, served, write_tiff
 from marcir.errors import DataError
+from marcir.geo import stac
 from marcir.geo.listing import list_scenes
 from marcir.geo.reading import WindowReader
 from marcir.geo.windows import WindowGrid, windows_of
@@ -284,6 +286,72 @@ def test_what_a_server_does_not_have_is_one_line(tmp_path: Path) -> None:
             list_scenes(f"{address}/none.json")
     with pytest.raises(DataError, match="Connection refused"):
         list_scenes(f"{address}/catalog.json")
+
+
+def test_assets_of_a_local_catalog_may_be_on_a_server_where_that_is_allowed(tmp_path: Path) -> None:
+    pixels = ramp(1, 40, 40)
+    write_tiff(tmp_path / "server" / "a.tif", pixels)
+    with served(tmp_path / "server") as (address, _):
+        top = write_catalog(tmp_path / "local", item("a", {"data": f"{address}/a.tif"}))
+        (line,) = list_scenes(top).broken.values()
+        assert "--remote-assets allows assets on servers." in line
+        (scene,) = list_scenes(top, remote_assets=True).scenes
+        (window,) = windows_of(scene, WindowGrid(64))
+        with WindowReader() as reader:
+            assert (reader.read(window).pixels == pixels.transpose(1, 2, 0)).all()
+
+
+@pytest.mark.parametrize(
+    "href",
+    [
+        "file:///etc/passwd.tif",
+        "/vsicurl/http://127.0.0.1:1/a.tif",
+        "s3://bucket/a.tif",
+        "ftp://a/b.tif",
+        "//a/b.tif",
+    ],
+)
+def test_remote_assets_are_of_http_alone_and_links_stay_local(tmp_path: Path, href: str) -> None:
+    content = write_catalog(tmp_path, item("a", {"data": href}))
+    (line,) = list_scenes(content, remote_assets=True).broken.values()
+    assert "is refused" in line
+    top = write(tmp_path / "catalog.json", catalog(("item", "http://127.0.0.1:1/a.json")))
+    (line,) = list_scenes(top, remote_assets=True).broken.values()
+    assert "is refused" in line
+
+
+def test_items_that_a_stac_api_has_found_are_read_from_one_file(tmp_path: Path) -> None:
+    write_tiff(tmp_path / "a.tif", ramp(1, 8, 8))
+    features = [item("one", {"data": "a.tif"}), item("two", {"data": "a.tif"}), {"type": "Feature"}, None]
+    found = list_scenes(write(tmp_path / "found.json", {"type": "FeatureCollection", "features": features}))
+    assert [scene.id for scene in found.scenes] == ["one", "two"]
+    path = tmp_path / "found.json"
+    assert found.broken.keys() == {f"{path} feature 3", f"{path} feature 4"}
+
+
+@pytest.mark.parametrize("limit", ["_MAX_DOCUMENTS", "_MAX_BYTES"])
+def test_a_catalog_on_a_server_is_not_followed_without_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str
+) -> None:
+    write_tiff(tmp_path / "items" / "a.tif", ramp(1, 8, 8))
+    top = write_catalog(tmp_path, *(item(f"{number}", {"data": "a.tif"}) for number in range(9)))
+    size = top.stat().st_size + 2 * (tmp_path / "items" / "0.json").stat().st_size
+    monkeypatch.setattr(stac, limit, 3 if limit == "_MAX_DOCUMENTS" else size)
+    assert len(list_scenes(tmp_path / "catalog.json").scenes) == 9
+    with served(tmp_path) as (address, _):
+        found = list_scenes(f"{address}/catalog.json")
+    (line,) = found.broken.values()
+    assert len(found.scenes) == 2
+    assert ": was not read, and 6 others: the catalog has more than" in line
+
+
+def test_a_server_that_answers_no_ranges_is_named(tmp_path: Path) -> None:
+    large = np.random.default_rng(0).integers(0, 255, (3, 400, 400)).astype(np.uint8)
+    write_tiff(tmp_path / "items" / "a.tif", large)
+    write_catalog(tmp_path, item("a", {"data": "a.tif"}))
+    with served(tmp_path, ranges=False) as (address, _):
+        (line,) = list_scenes(f"{address}/catalog.json").broken.values()
+    assert line.startswith(f"{address}/items/a.tif: its server must answer ranges of bytes, and does not.")
 
 
 @pytest.mark.parametrize(

@@ -66,6 +66,14 @@ def test_a_scene_is_one_item_that_covers_its_windows(tmp_path: Path) -> None:
     assert (item.id, item.properties["title"]) == ("naip_a.tif", "naip/a.tif")
 
 
+def test_a_window_without_an_area_has_no_place(tmp_path: Path) -> None:
+    nowhere = shapely.to_wkb(shapely.GeometryCollection())
+    images = [Image("a.tif@x=0,y=0,w=8,h=8", (-180, 90, 180, 90), nowhere), Image("photo.jpg")]
+    _, items, done = written(tmp_path, images)
+    assert [item.id for item in items] == ["photo.jpg"]
+    assert done.without_place == 1
+
+
 def test_images_with_places_are_items_and_the_table_is_an_asset_of_the_collection(tmp_path: Path) -> None:
     (tmp_path / "photo.jpg").write_bytes(b"")
     (tmp_path / "out").mkdir()

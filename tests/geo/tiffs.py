@@ -60,7 +60,7 @@ class _Handler(SimpleHTTPRequestHandler):
             self.send_response(302)
             self.send_header("Location", self.path.partition("?")[2])
             return self.end_headers()
-        if not asked or not path.is_file():
+        if not asked or not path.is_file() or not self.server.ranges:  # type: ignore[attr-defined]
             return super().do_GET()
         content = path.read_bytes()
         first, _, last = asked.removeprefix("bytes=").partition("-")
@@ -79,10 +79,10 @@ class _Handler(SimpleHTTPRequestHandler):
 
 
 @contextmanager
-def served(folder: Path) -> Iterator[tuple[str, list[str]]]:
+def served(folder: Path, ranges: bool = True) -> Iterator[tuple[str, list[str]]]:
     """Address of a server for a folder, and the paths that were asked for."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), lambda *a: _Handler(*a, directory=str(folder)))
-    server.asked = []  # type: ignore[attr-defined]
+    server.asked, server.ranges = [], ranges  # type: ignore[attr-defined]
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     try:

@@ -15,6 +15,7 @@ from marcir.search.area import (
     Box,
     box_wkb,
     enclosing_box,
+    inner_point,
     parse_bbox,
     parse_date,
     parse_point,
@@ -155,6 +156,20 @@ def test_the_enclosing_box_has_all_boxes_inside_and_none_is_narrower(given_boxes
         assert start + length <= width + 1e-6 or width == 360 or start > 360 - 1e-6
     starts = [w for w, _, _, _ in given_boxes]
     assert width == 360 or any(abs((w - west + 180) % 360 - 180) < 1e-9 for w in starts)
+
+
+@given(st.lists(st.floats(0.05, 1), min_size=3, max_size=12), st.floats(-170, 170), st.booleans())
+def test_the_inner_point_of_a_footprint_is_inside(radii: list[float], longitude: float, across: bool) -> None:
+    angles = np.linspace(0, 2 * np.pi, len(radii), endpoint=False)
+    star = shapely.Polygon(
+        [(longitude + 9 * r * np.cos(a), 40 + r * np.sin(a)) for r, a in zip(radii, angles, strict=True)]
+    )
+    shape = star
+    if across:
+        shape = shapely.union(star, shapely.box(-179, 39.5, -178, 40.5))
+    west, south, east, north = shape.bounds
+    point = inner_point((west, south, east, north), json.loads(shapely.to_geojson(shape)))
+    assert shape.distance(shapely.Point(point)) < 1e-6
 
 
 def test_no_boxes_have_no_enclosing_box() -> None:

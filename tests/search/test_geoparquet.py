@@ -73,7 +73,7 @@ def test_an_archive_comes_back_from_geopandas(empty: Store, tmp_path: Path) -> N
     assert sorted(frame["id"]) == sorted(given)
     # geopandas leaves out the column of boxes, which is part of the geometries for it.
     assert frame.columns.tolist() == [
-        *("id", "date", "labels", "unknown", "width", "height", "geometry", "embedding")
+        *("id", "date", "datetime", "labels", "unknown", "width", "height", "geometry", "embedding")
     ]
     for found in frame.to_dict("records"):
         row = given[found["id"]]
@@ -198,6 +198,24 @@ def test_integers_that_no_float_can_hold_become_texts_beside_floats_alone(large:
     assert table["floats"].to_pylist() == [2.0**53, 0.5, -(2.0**53)]
 
 
+def test_moments_are_a_column_of_times_in_utc(tmp_path: Path) -> None:
+    texts = ["2012-07-31T23:30:00-05:00", "2012-07-31T10:00:00", "at noon", None]
+    given = [replace(row, metadata={"time": text}) for row, text in zip(rows(), texts, strict=True)]
+    store = MemoryStore(ABOUT)
+    store.add(given)
+    write_geoparquet(store, tmp_path / "out.parquet")
+    hits = io.BytesIO(as_geoparquet([Hit.from_row(row) for row in given]))
+    for table in (parquet.read_table(tmp_path / "out.parquet"), parquet.read_table(hits)):
+        assert table.schema.field("datetime").type == pa.timestamp("ms", "UTC")
+        found = {row["id"]: row["datetime"] for row in table.to_pylist()}
+        assert [found[row.id] for row in given] == [
+            datetime.datetime(2012, 8, 1, 4, 30, tzinfo=datetime.UTC),
+            datetime.datetime(2012, 7, 31, 10, tzinfo=datetime.UTC),
+            *(None, None),
+        ]
+        assert {row["id"]: row["time"] for row in table.to_pylist()}[given[0].id] == texts[0]
+
+
 def test_an_archive_without_places_is_exported_without_geometries(tmp_path: Path) -> None:
     out = tmp_path / "out.parquet"
     write_geoparquet(filled(MemoryStore(ABOUT), [replace(row, bbox=None) for row in rows()[2:]]), out)
@@ -205,6 +223,22 @@ def test_an_archive_without_places_is_exported_without_geometries(tmp_path: Path
     assert about["geometry_types"] == []
     assert "bbox" not in about
     assert geopandas.read_parquet(out).geometry.isna().all()
+
+
+def test_footprints_without_an_area_and_numbers_that_are_none_are_exported(tmp_path: Path) -> None:
+    """Stores of earlier versions have both, of scenes in metres that were tagged as degrees."""
+    store = LanceStore.create(tmp_path / "a.store", ABOUT, {"config.json": b"{}"})
+    nowhere = shapely.to_wkb(shapely.GeometryCollection())
+    bad = replace(rows()[0], bbox=(-180, 90, 180, 90), footprint=nowhere, metadata={"metres": float("nan")})
+    store.add([bad, rows()[1]])
+    assert write_geoparquet(store, tmp_path / "out.parquet") == 2
+    found = {row["id"]: row for row in parquet.read_table(tmp_path / "out.parquet").to_pylist()}
+    assert found[bad.id]["metres"] is None
+    (row,) = store.get([bad.id])
+    assert json.loads(json.dumps(Hit.from_row(row).as_json(), allow_nan=False))["metadata"] == {
+        "metres": None
+    }
+    as_geoparquet([Hit.from_row(row)])
 
 
 def test_an_empty_store_and_a_folder_as_file_are_refused_and_nothing_is_left(tmp_path: Path) -> None:

@@ -222,7 +222,8 @@ def test_row_ids_of_another_version_are_refused() -> None:
 
 def test_a_store_that_is_missing_is_refused_with_the_command_that_makes_it(tmp_path: Path) -> None:
     assert refusal(tmp_path / "none").endswith(
-        f"there is no such store. Make one with: marcir index --images DIR --store {tmp_path / 'none'}"
+        "there is no such store. Make one with: marcir index --images DIR (or --scenes DIR) "
+        f"--store {tmp_path / 'none'}"
     )
     assert not (tmp_path / "none").exists()
 

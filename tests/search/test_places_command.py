@@ -96,6 +96,34 @@ def test_a_box_may_begin_with_a_minus(
     assert found_ids(capsys, store, "--id", "nowhere.png", *given) == ids(1, 0, 1, 2)
 
 
+def test_a_box_without_hits_beside_the_point_is_explained(
+    capsys: pytest.CaptureFixture[str], store: Path
+) -> None:
+    capsys.readouterr()
+    assert main(["search", "--store", str(store), "--at", "-99.5,40.5", "--bbox", "10,50,11,51"]) == 0
+    assert capsys.readouterr().out.splitlines()[-2:] == [
+        "nothing found",
+        "--bbox 10,50,11,51 filters the hits, wherever --at is: no other image is in it.",
+    ]
+
+
+@pytest.mark.parametrize("command", [["export"], ["search", "--id", "nowhere.png"]])
+def test_a_file_of_geoparquet_has_a_name_that_says_so(
+    capsys: pytest.CaptureFixture[str], store: Path, tmp_path: Path, command: list[str]
+) -> None:
+    out = tmp_path / "x.txt"
+    line = refusal(capsys, *command, "--store", store, "--geoparquet", out)
+    assert f"--geoparquet {out}: use a name that ends in .parquet or .geoparquet." in line
+
+
+def test_a_store_that_is_missing_may_be_one_of_scenes(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert "--images DIR (or --scenes DIR)" in refusal(
+        capsys, "search", "--store", tmp_path / "nope", "--id", "a.tif"
+    )
+
+
 def test_dates_are_inclusive(capsys: pytest.CaptureFixture[str], store: Path) -> None:
     box = ("--id", "nowhere.png", "--bbox", "-98.9,40.2,-98.1,40.3")
     assert found_ids(capsys, store, *box, "--from", "2021-06-15") == ids(1, 1, 2)

@@ -94,6 +94,8 @@ def test_an_image_says_which_scene_it_is_a_window_of(scene_server: Server) -> No
         "crs": "EPSG:32614",
         "resolution": [10, 10],
         "window": [96, 64, 4, 16],
+        "size": [100, 80],
+        "cut": 32,
     }
 
 

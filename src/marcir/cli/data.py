@@ -118,7 +118,7 @@ def _windows(parser: Parser, arguments: Sequence[str]) -> int:
         help="side of the blocks of space that training, validation and test get as a whole (default 5000); "
         "0: no blocks, and a random split is allowed",
     )
-    parser.add_shared(*CUTTING)
+    parser.add_shared(*CUTTING, "--remote-assets")
     options = vars(parser.parse(arguments))
     from marcir.geo.labelling import label_windows
     from marcir.geo.scene import parse_bands

@@ -21,6 +21,7 @@ def run(parser: Parser, arguments: Sequence[str]) -> int:
     parser.add_shared("--scenes", required=False)
     for name in CUTTING:
         parser.add_shared(name, default=None, help=f"with --scenes: {SHARED[name]['help']}")
+    parser.add_shared("--remote-assets")
     parser.add_shared("--store", help="a folder, or s3://bucket/path")
     parser.add_shared("--labels", help="label table; paths are relative to --images, or ids of windows")
     parser.add_shared("--unlisted")
@@ -54,12 +55,15 @@ def run(parser: Parser, arguments: Sequence[str]) -> int:
     if measured and shard:
         parser.error("--check-recall goes without --shard")
     images, scenes = vars(options).pop("images"), vars(options).pop("scenes")
+    remote_assets = vars(options).pop("remote_assets")
     cut = {name: vars(options).pop(name[2:].replace("-", "_")) for name in CUTTING}
     if (images is None) == (scenes is None):
         parser.error("give one of --images and --scenes")
     for name, value in cut.items():
         if scenes is None and value is not None:
             parser.error(f"{name} goes with --scenes")
+    if scenes is None and remote_assets:
+        parser.error("--remote-assets goes with --scenes")
     from marcir.search.shard import WHOLE, Shard
 
     part = WHOLE if shard is None else Shard.parse(shard)
@@ -67,7 +71,7 @@ def run(parser: Parser, arguments: Sequence[str]) -> int:
         from marcir.search.index import index
 
         embed = (lambda *files: cluster().rows(*files)) if cluster else None
-        source = images if scenes is None else _scene_archive(scenes, cut)
+        source = images if scenes is None else _scene_archive(scenes, cut, remote_assets)
         done = index(source, **vars(options), shard=(part.index, part.count), embed=embed)
     print(done)
     if measured:
@@ -77,7 +81,7 @@ def run(parser: Parser, arguments: Sequence[str]) -> int:
     return 1 if done.broken else 0
 
 
-def _scene_archive(scenes: str, cut: Mapping[str, Any]) -> "SceneArchive":
+def _scene_archive(scenes: str, cut: Mapping[str, Any], remote_assets: bool) -> "SceneArchive":
     """The windows of scenes, with the options that were given."""
     from marcir.geo import SceneArchive, WindowGrid
     from marcir.geo.scene import parse_bands
@@ -91,4 +95,5 @@ def _scene_archive(scenes: str, cut: Mapping[str, Any]) -> "SceneArchive":
         WindowGrid(given["--window"], given["--stride"], given["--resolution"]),
         None if bands is None else parse_bands(bands),
         given["--nodata-max"],
+        remote_assets,
     )

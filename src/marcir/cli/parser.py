@@ -67,6 +67,10 @@ SHARED: dict[str, dict[str, Any]] = {
         "metavar": "DIR|JSON",
         "help": "GeoTIFFs below a folder, or a STAC item, collection or catalog",
     },
+    "--remote-assets": {
+        "action": "store_true",
+        "help": "read assets of a local STAC catalog from http(s) servers",
+    },
     "--window": {"type": int, "default": 256, "metavar": "PX", "help": "side of a window (default 256)"},
     "--stride": {
         "type": int,

@@ -30,6 +30,8 @@ def run(parser: Parser, arguments: Sequence[str]) -> None:
     if options.at is not None and not options.json:
         print(f"like {result.query_images[0]}, which shows {options.at}")
     print(json.dumps(result.as_json(), ensure_ascii=False, indent=1) if options.json else result)
+    if not result.hits and where.bbox is not None and options.at is not None and not options.json:
+        print(f"--bbox {options.bbox} filters the hits, wherever --at is: no other image is in it.")
     for line in written:
         print(line, file=sys.stderr if options.json else sys.stdout)
 
@@ -86,6 +88,10 @@ def _check(parser: Parser, options: Namespace) -> None:
 
         if Path(options.sheet).suffix.lower() not in FORMATS:
             parser.error(f"--sheet {options.sheet}: use a name that ends in .png, .pdf or .svg")
+    if options.geoparquet is not None:
+        from marcir.search.geoparquet import check_parquet_name
+
+        check_parquet_name(options.geoparquet)
     read = (options.image, options.within, *(options.like or ()), *(options.unlike or ()))
     written = {"--sheet": options.sheet, "--geojson": options.geojson, "--geoparquet": options.geoparquet}
     for name, out in written.items():

@@ -20,6 +20,7 @@ def run(parser: Parser, arguments: Sequence[str]) -> None:
         required=False,
         help="the scenes that were indexed, to show windows with their surroundings and other bands",
     )
+    parser.add_shared("--remote-assets")
     parser.add_argument(
         "--host", default="127.0.0.1", help="address to listen at (default: this machine only)"
     )
@@ -64,5 +65,6 @@ def run(parser: Parser, arguments: Sequence[str]) -> None:
             basemap=basemap,
             allow_edits=options.allow_edits,
             annotations=None if options.annotations is None else Path(options.annotations),
+            remote_assets=options.remote_assets,
         )
     )

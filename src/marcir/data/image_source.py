@@ -21,6 +21,19 @@ Omitted = Literal["unchanged", "skipped"]
 WINDOW_METADATA = ("scene", "crs", "metres_per_pixel", "time")
 
 
+def moment_of(metadata: Mapping[str, Any]) -> datetime.datetime | None:
+    """When an image was taken, by its metadata; UTC where they have no time zone, None where it is not known.
+
+    >>> moment_of({"time": "2012-07-31T10:00:00+02:00"}).isoformat(), moment_of({"time": "noon"})
+    ('2012-07-31T08:00:00+00:00', None)
+    """
+    try:
+        time = datetime.datetime.fromisoformat(metadata["time"])
+        return (time if time.tzinfo else time.replace(tzinfo=datetime.UTC)).astimezone(datetime.UTC)
+    except (KeyError, TypeError, ValueError, OverflowError):
+        return None
+
+
 @record()
 class WindowCut:
     """How windows were cut from scenes.
@@ -162,6 +175,14 @@ class ImageSource(ABC):
 
         Raises:
             DataError: If it can read none of them; others are left to `broken`.
+        """
+        return
+
+    def check_pixels(self) -> None:
+        """Refuse images of which none can become a row, before a store is created for them.
+
+        Raises:
+            DataError: If too many pixels are missing in all of them.
         """
         return
 

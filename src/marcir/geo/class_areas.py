@@ -174,7 +174,7 @@ def _read_geojson(path: Path, field: str) -> tuple[list[tuple[Any, Any]], Any]:
         crs = content.get("crs", {"properties": {"name": _WGS84}})
         crs = None if crs is None else crs["properties"]["name"]
     except FileNotFoundError:
-        raise DataError(f"{path}: there is no such map.") from None
+        raise DataError(f"{path}: there is no such map. Give a file with --map.") from None
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise DataError(f"{path}: not a GeoJSON FeatureCollection ({reason(error)}).") from error
     except (shapely.errors.ShapelyError, IndexError) as error:
@@ -197,7 +197,7 @@ def _read_parquet(path: Path, field: str) -> tuple[list[tuple[Any, Any]], Any]:
         geometries = shapely.from_wkb(table[column].to_pylist()).tolist()
         crs = about.get("crs", _WGS84)
     except FileNotFoundError:
-        raise DataError(f"{path}: there is no such map.") from None
+        raise DataError(f"{path}: there is no such map. Give a file with --map.") from None
     except KeyError as error:
         raise DataError(f"{path}: not GeoParquet; its metadata lack {reason(error)}.") from error
     except (OSError, ValueError, TypeError, AttributeError, ArrowException) as error:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from marcir.errors import BrokenImageError, DataError, needs
 from marcir.files import reason
+from marcir.geo.hrefs import answers_ranges
 from marcir.geo.scene import is_remote
 
 with needs("geo"):
@@ -49,7 +50,15 @@ def open_dataset(href: str) -> DatasetReader:
         raise BrokenImageError(f"{href}: there is no such file.")
     target = f"/vsicurl/{href}" if is_remote(href) else str(Path(href).absolute())
     with broken_as(href), environment():
-        return rasterio.open(target, driver="GTiff", sharing=False, GEOREF_SOURCES="INTERNAL")
+        try:
+            return rasterio.open(target, driver="GTiff", sharing=False, GEOREF_SOURCES="INTERNAL")
+        except RasterioError:
+            if is_remote(href) and not answers_ranges(href):  # GDAL says that it is no GeoTIFF
+                raise BrokenImageError(
+                    f"{href}: its server must answer ranges of bytes, and does not. Download the file, or "
+                    "serve it with another program."
+                ) from None
+            raise
 
 
 @contextmanager

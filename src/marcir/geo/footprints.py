@@ -5,6 +5,7 @@ part on each side (RFC 7946, 3.1.9), and its bbox has west > east (RFC 7946, 5.2
 pole reaches up to it along all longitudes.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -20,7 +21,7 @@ with needs("geo"):
     import shapely
     from affine import Affine
     from pyproj.exceptions import ProjError
-    from shapely import MultiPolygon, Polygon, affinity
+    from shapely import MultiPolygon, Point, Polygon, affinity
 
 # Pieces per edge. At 77 km and 45 degrees the true edge is within half a metre of them.
 _PIECES = 16
@@ -99,7 +100,8 @@ def _outlines(scene: Scene, corners: np.ndarray) -> list[Footprint]:
         if plain[k]:
             found.append(Footprint(next(polygons), tuple(next(boxes))))
         else:
-            found.append(_footprint(_through_poles(scene, rings[k, :-1], degrees[k, :-1], degrees[k, -1, 0])))
+            outline = _through_poles(scene, rings[k, :-1], degrees[k, :-1], degrees[k, -1, 0])
+            found.append(_footprint(scene, rings[k, :-1], outline))
     return found
 
 
@@ -182,21 +184,36 @@ def _through_pole(
     return np.concatenate([outline[: k if at_vertex else k + 1], turn, outline[k + 1 :]])
 
 
-def _footprint(outline: np.ndarray) -> Footprint:
-    """Footprint of a ring of longitudes and latitudes that may cross the date line or go around a pole."""
+def _footprint(scene: Scene, ring: np.ndarray, outline: np.ndarray) -> Footprint:
+    """Footprint of a window that may cross the date line or contain a pole.
+
+    Args:
+        scene: The scene.
+        ring: The outline in the CRS. (M, 2)
+        outline: The outline in degrees, with turns at poles. (N, 2)
+    """
     longitudes = np.unwrap(np.append(outline[:, 0], outline[0, 0]), period=360)  # (M + 1,)
-    ring = np.column_stack([longitudes, np.append(outline[:, 1], outline[0, 1])])
+    degrees = np.column_stack([longitudes, np.append(outline[:, 1], outline[0, 1])])
     if abs(longitudes[-1] - longitudes[0]) > 180:
-        pole = 90.0 if outline[:, 1].mean() > 0 else -90.0
-        ring = np.vstack([ring, [[longitudes[-1], pole], [longitudes[0], pole]]])
-    ring[:, 1] = ring[:, 1].clip(-90, 90)
-    polygon = Polygon(ring)
+        pole = _pole_inside(scene, ring, outline)
+        degrees = np.vstack([degrees, [[longitudes[-1], pole], [longitudes[0], pole]]])
+    degrees[:, 1] = degrees[:, 1].clip(-90, 90)
+    polygon = Polygon(degrees)
+    if not polygon.area:
+        raise DataError(f"{scene.id}: a part of it has no area on the Earth. Crop it to latitudes -90 to 90.")
     west, south, east, north = polygon.bounds
     if east - west >= 360 - 1e-9:
         bbox = (-180.0, south, 180.0, north)
     else:
         bbox = (_normal(west), south, -_normal(-east), north)
     return Footprint(_split(polygon), bbox)
+
+
+def _pole_inside(scene: Scene, ring: np.ndarray, outline: np.ndarray) -> float:
+    """Latitude of the pole that is inside an outline; the nearer one where both are lines of the CRS."""
+    window = Polygon(ring)
+    inside = (latitude for latitude, pole in _poles(scene.crs) if window.contains(Point(pole)))
+    return next(inside, math.copysign(90.0, outline[:, 1].mean()))
 
 
 def _normal(longitude: float) -> float:

@@ -6,6 +6,7 @@ import os
 import re
 import urllib.error
 import urllib.request
+from http import HTTPStatus
 from http.client import HTTPException, HTTPResponse
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ _MAX_JSON_BYTES = 64 << 20
 _SCHEME = re.compile(r"[a-z][a-z0-9+._-]*:", re.IGNORECASE)
 
 
-def resolve_href(href: object, base: str, root: Path | None) -> str:
+def resolve_href(href: object, base: str, root: Path | None, remote: bool = False) -> str:
     """The absolute path or address of a href, if it may be followed.
 
     Args:
@@ -28,6 +29,7 @@ def resolve_href(href: object, base: str, root: Path | None) -> str:
         base: Path or address of that file.
         root: The folder of a local catalog, which its hrefs must not leave; None for a catalog that was given
             by its http(s) address, whose hrefs must be addresses, too.
+        remote: Whether this href of a local catalog may be an http(s) address.
 
     Raises:
         DataError: If it may not be followed.
@@ -36,10 +38,10 @@ def resolve_href(href: object, base: str, root: Path | None) -> str:
         raise DataError(f"{base}: the href {_shown(href)} is not a path or address.")
     if href.lower().startswith("/vsi"):
         raise DataError(f"{base}: the href {_shown(href)} is refused: it is an address of GDAL.")
-    if root is None:
+    if root is None or (remote and is_remote(href)):
         return _resolve_remote(href, base)
     if _SCHEME.match(href) or href.startswith("//"):
-        advice = " Only a catalog given by its address may have others." if is_remote(href) else ""
+        advice = " --remote-assets allows assets on servers." if is_remote(href) else ""
         raise DataError(f"{base}: the href {_shown(href)} is refused: it is not a relative path.{advice}")
     folder = Path(base).parent
     plain = folder / href
@@ -52,8 +54,8 @@ def resolve_href(href: object, base: str, root: Path | None) -> str:
     return str(path)
 
 
-def read_json(href: str) -> dict[str, Any]:
-    """Read a JSON object from a path or an http(s) address.
+def read_json(href: str) -> tuple[dict[str, Any], int]:
+    """Read a JSON object from a path or an http(s) address, and the number of its bytes.
 
     Raises:
         DataError: If it cannot be read, or is not a JSON object of at most 64 MB.
@@ -74,7 +76,7 @@ def read_json(href: str) -> dict[str, Any]:
         raise DataError(f"{href}: cannot be read as STAC JSON ({_cause(error)}).") from error
     if not isinstance(content, dict):
         raise DataError(f"{href}: not a STAC item, collection or catalog but a {type(content).__name__}.")
-    return content
+    return content, len(text)
 
 
 def remote_fingerprint(href: str) -> Fingerprint:
@@ -97,6 +99,15 @@ def remote_fingerprint(href: str) -> Fingerprint:
         0 if changed is None else int(email.utils.mktime_tz(changed)) * 10**9,
         headers.get("ETag", ""),
     )
+
+
+def answers_ranges(href: str) -> bool:
+    """Whether a server gives parts of a file; also True where it does not give the file at all."""
+    try:
+        with _open(href, {"Range": "bytes=0-0"}) as response:
+            return response.status == HTTPStatus.PARTIAL_CONTENT
+    except (OSError, HTTPException, ValueError):
+        return True
 
 
 def _resolve_remote(href: str, base: str) -> str:

@@ -99,6 +99,7 @@ def label_windows(
     bands: Sequence[int | str] | None = None,
     resolution: float | None = None,
     nodata_max: float = 0.2,
+    remote_assets: bool = False,
 ) -> LabelledWindows:
     """Write a dataset of windows, with the classes of a map as labels; `--dataset windows` reads it.
 
@@ -120,6 +121,7 @@ def label_windows(
         bands: Bands by number (from 1) or name; all by default.
         resolution: Metres per pixel; the scenes' own by default.
         nodata_max: Largest share of missing pixels in a window.
+        remote_assets: Whether assets of a local STAC catalog may be http(s) addresses.
 
     Raises:
         ConfigError: For an option out of range, or a folder that is not empty.
@@ -132,7 +134,7 @@ def label_windows(
     grid, out = WindowGrid(window, stride, resolution), Path(out)
     check_new_folder(out, "--out")
     class_map = _open_map(Path(map), field, Legend() if legend is None else Legend.load(legend))
-    found = _scenes(scenes, bands, Path(map))
+    found = _scenes(list_scenes(scenes, bands, remote_assets), scenes, Path(map))
     cut = _Cut(class_map, grid, nodata_max, keep_unmapped=unmapped == "absent")
     for scene in found.scenes:
         cut.add(scene)
@@ -271,7 +273,7 @@ def _notes(found: SceneList, blocks: set[str], settings: WindowSettings) -> list
 def _open_map(path: Path, field: str | None, legend: Legend) -> ClassMap:
     suffix = path.suffix.lower()
     if not path.is_file():
-        raise DataError(f"{path}: there is no such map.")
+        raise DataError(f"{path}: there is no such map. Give a file with --map.")
     if suffix in SUFFIXES:
         if field is not None:
             raise ConfigError(f"--field {field}: goes with polygons, and {path} is a raster.")
@@ -284,9 +286,8 @@ def _open_map(path: Path, field: str | None, legend: Legend) -> ClassMap:
     return ClassAreas(path, field, legend)
 
 
-def _scenes(source: str | Path, bands: Sequence[int | str] | None, class_map: Path) -> SceneList:
+def _scenes(found: SceneList, source: str | Path, class_map: Path) -> SceneList:
     """The scenes, all with the same bands; without the map, which may lie in their folder."""
-    found = list_scenes(source, bands)
     real = class_map.resolve()
     scenes = tuple(
         scene

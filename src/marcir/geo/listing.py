@@ -26,20 +26,23 @@ _TAG_FORMAT = "%Y:%m:%d %H:%M:%S"
 _GRID = ("crs", "transform", "width", "height", "dtype")
 
 
-def list_scenes(source: str | Path, bands: Sequence[int | str] | None = None) -> SceneList:
+def list_scenes(
+    source: str | Path, bands: Sequence[int | str] | None = None, remote_assets: bool = False
+) -> SceneList:
     """List the scenes of a folder, of one GeoTIFF, or of a STAC item, collection or catalog.
 
     Args:
         source: A folder, a GeoTIFF, a STAC JSON file, or the http(s) address of one. Only a catalog given by
             its address may point to addresses; a local one is confined to the files below its own folder.
         bands: The bands to read, by number (from 1) or name; in a catalog, names of assets. All by default.
+        remote_assets: Whether assets of a local catalog may be http(s) addresses.
 
     Raises:
         DataError: If there is no such file or folder, or it has no scenes. A scene that cannot be read is not
             an error but a line in `broken`.
     """
     if is_remote(str(source)):
-        return _from_stac(str(source), bands)
+        return _from_stac(str(source), bands, remote_assets)
     path = Path(source)
     if path.is_dir():
         files = image_files(path, SUFFIXES)
@@ -47,10 +50,10 @@ def list_scenes(source: str | Path, bands: Sequence[int | str] | None = None) ->
             raise DataError(f"{path}: no GeoTIFFs below it ({', '.join(sorted(SUFFIXES))}).")
         return _from_files(path, files, bands)
     if not path.is_file():
-        raise DataError(f"{path}: there is no such folder or file.")
+        raise DataError(f"{path}: there is no such folder or file. Give GeoTIFFs or STAC JSON.")
     if path.suffix.lower() in SUFFIXES:
         return _from_files(path.parent, [path], bands)
-    return _from_stac(str(path), bands)
+    return _from_stac(str(path), bands, remote_assets)
 
 
 def read_scene(href: str, scene_id: str) -> Scene:
@@ -86,8 +89,8 @@ def _from_files(root: Path, files: Iterable[Path], bands: Sequence[int | str] | 
     return _collected((ascii(str(path))[1:-1], partial(scene, path)) for path in files)
 
 
-def _from_stac(source: str, bands: Sequence[int | str] | None) -> SceneList:
-    items, broken = stac_scenes(source, bands)
+def _from_stac(source: str, bands: Sequence[int | str] | None, remote_assets: bool) -> SceneList:
+    items, broken = stac_scenes(source, bands, remote_assets)
     found = _collected((item.id, partial(_merged, item, bands)) for item in items)
     return SceneList(found.scenes, broken | found.broken)
 

@@ -32,8 +32,8 @@ class WindowPixels:
 
     Attributes:
         window: The window.
-        pixels: In the scene's dtype and units, missing ones 0. In memory each band is contiguous, as GDAL and
-            torch have it; this is a view with the bands last. (H, W, C)
+        pixels: In the scene's dtype and units, missing ones 0 in all bands. In memory each band is
+            contiguous, as GDAL and torch have it; this is a view with the bands last. (H, W, C)
         mask: Which pixels have data: in any band, and finite in all. (H, W)
     """
 
@@ -90,9 +90,9 @@ class WindowReader:
             values = np.concatenate([part for part, _ in parts])[_places(scene)]
             mask = np.logical_or.reduce([valid for _, valid in parts])
         if values.dtype.kind == "f" and not (np.isfinite(values.min()) and np.isfinite(values.max())):
-            finite = np.isfinite(values)
-            mask = mask & finite.all(0)
-            values[~finite] = 0
+            mask = mask & np.isfinite(values).all(0)
+        if not mask.all():
+            values[:, ~mask] = 0
         return WindowPixels(window, values.transpose(1, 2, 0), mask)
 
     def close(self) -> None:
@@ -115,7 +115,7 @@ class WindowReader:
         self.__init__(**state)  # type: ignore[misc]  # the other process opens files of its own
 
     def _read_file(self, href: str, window: Window) -> tuple[np.ndarray, np.ndarray]:
-        """Values (C, H, W) of the bands of one file, missing ones 0, and which pixels have data (H, W)."""
+        """Values (C, H, W) of the bands of one file, and which pixels have data (H, W)."""
         scene = window.scene
         dataset = self._dataset(href, scene)
         indexes = [band.index for band in scene.bands if band.href == href]
@@ -131,7 +131,7 @@ class WindowReader:
         mask = values[0] != scene.nodata
         if not mask.all():  # the first band decides nearly always
             mask = (values != scene.nodata).any(0)
-        if scene.nodata != 0:
+        if values.dtype.kind != "u":  # -9999 in one band is no value; 255 may be one
             values[values == scene.nodata] = 0
         return values, mask
 

@@ -19,6 +19,8 @@ with needs("geo"):
 _CHUNK = 1 << 20
 # A projected CRS whose units are this close to metres on the ground is used as it is: 5 m in UTM is 5 m.
 _TRUE_TO_SCALE = 0.01
+# A grid with points on the poles reaches half a pixel beyond them; grids of oceans may end at 434 degrees.
+_BEYOND_POLE, _LONGITUDES = 0.51, 540.0
 
 
 @dataclass(frozen=True)
@@ -214,11 +216,12 @@ def ground_resolution(crs: str, transform: Affine, width: int, height: int) -> t
     Web Mercator away from the equator, are measured on the ellipsoid.
 
     Raises:
-        DataError: If the centre has no longitude and latitude.
+        DataError: If the centre has no longitude and latitude, or degrees are none on the Earth.
 
     >>> ground_resolution("EPSG:32614", Affine(5, 0, 500000, 0, -5, 5000000), 100, 100)
     (5.0, 5.0)
     """
+    _check_degrees(crs, transform, width, height)
     x, y = width / 2, height / 2
     corners = [transform @ (x + dx, y + dy) for dx, dy in ((-0.5, 0), (0.5, 0), (0, -0.5), (0, 0.5))]
     try:
@@ -228,6 +231,10 @@ def ground_resolution(crs: str, transform: Affine, width: int, height: int) -> t
         raise DataError(f"its centre has no longitude and latitude ({reason(error)}).") from error
     geod = pyproj.Geod(ellps="WGS84")
     metres = geod.line_lengths(longitudes, latitudes)
+    if not all(map(math.isfinite, metres)):
+        raise DataError(
+            "its centre has no longitude and latitude. Is the CRS wrong? See gdal_edit.py -a_srs."
+        )
     unit = _metres_per_unit(crs)
     own = (math.hypot(transform.a, transform.d) * unit, math.hypot(transform.b, transform.e) * unit)
     across, down = (
@@ -235,6 +242,24 @@ def ground_resolution(crs: str, transform: Affine, width: int, height: int) -> t
         for mine, true in zip(own, (metres[0], metres[2]), strict=True)
     )
     return across, down
+
+
+def _check_degrees(crs: str, transform: Affine, width: int, height: int) -> None:
+    """Refuse a raster in degrees that is not on the Earth: metres, or latitude before longitude."""
+    known = pyproj.CRS.from_user_input(crs)
+    if not known.is_geographic:
+        return
+    unit = math.degrees(known.axis_info[0].unit_conversion_factor)
+    corners = [transform @ corner for corner in ((0, 0), (0, height), (width, height), (width, 0))]
+    xs, ys = ([unit * number for number in numbers] for numbers in zip(*corners, strict=True))
+    pixel = unit * (abs(transform.d) + abs(transform.e))
+    inside = max(map(abs, xs)) <= _LONGITUDES and max(map(abs, ys)) <= 90 + _BEYOND_POLE * pixel
+    if not inside:
+        reaches = ",".join(f"{number:g}" for number in (min(xs), min(ys), max(xs), max(ys)))
+        raise DataError(
+            f"its coordinates are not longitude and latitude (is the CRS wrong?): it reaches to {reaches}. "
+            "Assign its CRS with gdal_edit.py -a_srs, or swap the axes."
+        )
 
 
 @lru_cache(maxsize=64)
@@ -270,6 +295,12 @@ def _band(scene: Scene, wanted: int | str) -> Band:
         if band.name == wanted:
             return band
     names = [band.name for band in scene.file_bands if band.name]
+    if not names:
+        count = len(scene.file_bands)
+        raise DataError(
+            f"{scene.id}: there is no band '{wanted}': its {count} bands have no names. Choose them by "
+            "number, such as --bands 1."
+        )
     raise DataError(f"{scene.id}: there is no band '{wanted}'. {did_you_mean(wanted, names)}")
 
 

@@ -72,7 +72,7 @@ class Legend:
         """
         path = Path(path)
         if not path.is_file():
-            raise DataError(f"{path}: there is no such legend.")
+            raise DataError(f"{path}: there is no such legend. Give a table value,name with --legend.")
         (first, header), *body = read_lines(path)
         if [cell.strip().lower() for cell in header] != ["value", "name"]:
             raise DataError(f"{path} line {first}: found {','.join(header)}. The header must be: value,name")

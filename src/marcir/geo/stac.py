@@ -18,6 +18,8 @@ with needs("geo"):
     import pystac
 
 _UNSAFE = re.compile(r"[^\w.~:+=, -]")
+# Of a catalog on a server, which may have been made to be endless.
+_MAX_DOCUMENTS, _MAX_BYTES = 100_000, 1 << 30
 _PREVIEWS = {"thumbnail", "overview", "metadata"}
 
 
@@ -37,9 +39,11 @@ class StacScene:
 
 
 def stac_scenes(
-    source: str, bands: Sequence[int | str] | None = None
+    source: str, bands: Sequence[int | str] | None = None, remote_assets: bool = False
 ) -> tuple[list[StacScene], dict[str, str]]:
-    """The items of a static STAC item, collection or catalog, and one line for each that cannot be used.
+    """The items of static STAC JSON, and one line for each that cannot be used.
+
+    The source is an item, a collection, a catalog, or the items that a STAC API has found in one file.
 
     Each JSON file is read once, also when links lead in a circle. pystac checks items and parses their times;
     links are followed here, because pystac would follow any.
@@ -47,6 +51,7 @@ def stac_scenes(
     Args:
         source: Path or http(s) address of the JSON file.
         bands: Names of the assets to read; numbers choose bands of the only GeoTIFF of each item.
+        remote_assets: Whether assets of a local source may be http(s) addresses.
 
     Raises:
         DataError: If the source cannot be read, or has no items.
@@ -57,12 +62,27 @@ def stac_scenes(
     scenes: list[StacScene] = []
     broken: dict[str, str] = {}
     waiting, seen = deque([top]), {top}
+    documents = size = 0
     while waiting:
         href = waiting.popleft()
+        if not local and (documents >= _MAX_DOCUMENTS or size >= _MAX_BYTES):
+            broken[href] = (
+                f"{href}: was not read, and {len(waiting):,} others: the catalog has more than "
+                f"{_MAX_DOCUMENTS:,} documents or {_MAX_BYTES >> 20:,} MB. Give a part of it."
+            )
+            break
         try:
-            content = read_json(href)
+            content, length = read_json(href)
+            documents, size = documents + 1, size + length
+            features = content.get("features")
             if content.get("type") == "Feature":
-                scenes.append(_item(content, href, root, bands))
+                scenes.append(_item(content, href, root, bands, remote_assets))
+            elif content.get("type") == "FeatureCollection" and isinstance(features, list):
+                for number, feature in enumerate(features, 1):
+                    try:
+                        scenes.append(_item(feature, href, root, bands, remote_assets))
+                    except DataError as error:
+                        broken[f"{href} feature {number}"] = str(error)
             else:
                 for link in _links(content, href, root, broken):
                     if link not in seen:
@@ -73,7 +93,7 @@ def stac_scenes(
                 raise
             broken[href] = str(error)
     if not scenes and not broken:
-        raise DataError(f"{source}: the catalog has no items.")
+        raise DataError(f"{source}: the catalog has no items. Give one whose links lead to items.")
     return scenes, broken
 
 
@@ -96,7 +116,11 @@ def _links(content: dict[str, Any], href: str, root: Path | None, broken: dict[s
 
 
 def _item(
-    content: dict[str, Any], href: str, root: Path | None, bands: Sequence[int | str] | None
+    content: dict[str, Any],
+    href: str,
+    root: Path | None,
+    bands: Sequence[int | str] | None,
+    remote_assets: bool,
 ) -> StacScene:
     try:
         item = pystac.Item.from_dict(content, preserve_dict=True)
@@ -106,7 +130,7 @@ def _item(
     except Exception as error:  # pystac raises whatever a value of a wrong type leads to
         raise DataError(f"{href}: not a valid STAC item ({reason(error)}).") from error
     chosen = _choose(href, list(hrefs), bands)
-    assets = {name: resolve_href(hrefs[name], href, root) for name in chosen}
+    assets = {name: resolve_href(hrefs[name], href, root, remote_assets) for name in chosen}
     return StacScene("/".join(_UNSAFE.sub("_", str(name)) for name in names), assets, time)
 
 

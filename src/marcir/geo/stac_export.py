@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+from marcir.data.image_source import moment_of
 from marcir.errors import DataError, needs
 from marcir.geo.listing import SUFFIXES
 from marcir.geo.stac import stac_scenes
@@ -80,7 +81,7 @@ class _Source:
 
     geometries: list[Any] = field(default_factory=list)
     date: datetime.date | None = None
-    time: str | None = None
+    time: datetime.datetime | None = None
 
 
 def write_collection(
@@ -162,7 +163,7 @@ def file_finder(root: str, bands: Sequence[int | str] | None = None) -> Callable
 
 def _asset_finder(root: str, bands: Sequence[int | str] | None) -> Callable[[str], str | None]:
     try:
-        scenes, _ = stac_scenes(root, bands)
+        scenes, _ = stac_scenes(root, bands, remote_assets=True)
     except DataError:
         return lambda _: None
     files = {scene.id: next(iter(scene.assets.values()), None) for scene in scenes}
@@ -174,9 +175,10 @@ def _collected(images: Iterable[PlacedImage]) -> dict[str, _Source]:
     sources: dict[str, _Source] = {}
     for image in images:
         source = sources.setdefault(_path(image.id), _Source())
-        source.date, source.time = image.date, image.metadata.get("time")
+        source.date, source.time = image.date, moment_of(image.metadata)
         if image.footprint is not None:
-            source.geometries.append(shapely.from_wkb(image.footprint))
+            ground = shapely.from_wkb(image.footprint)
+            source.geometries += [ground] if ground.area else []  # none beyond a pole, in earlier stores
         elif image.bbox is not None:
             source.geometries += _boxes(*image.bbox)
     return dict(sorted(sources.items()))
@@ -236,14 +238,8 @@ def _item(name: str, path: str, source: _Source, href: str | None) -> pystac.Ite
 
 def _interval(source: _Source) -> tuple[datetime.datetime, datetime.datetime]:
     """The moment when a scene was taken, twice; first and last second of the day if only that is known."""
-    if isinstance(source.time, str):
-        try:
-            time = datetime.datetime.fromisoformat(source.time)
-        except ValueError:
-            pass
-        else:
-            time = time if time.tzinfo else time.replace(tzinfo=datetime.UTC)
-            return time, time
+    if source.time is not None:
+        return source.time, source.time
     assert source.date is not None  # noqa: S101
     start = datetime.datetime.combine(source.date, datetime.time(), datetime.UTC)
     return start, start + _DAY

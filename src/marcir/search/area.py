@@ -4,6 +4,7 @@ Edges belong to a place: what only touches it is found, too.
 """
 
 import datetime
+import itertools
 import json
 import math
 import struct
@@ -197,6 +198,31 @@ def centre_of(box: Box) -> tuple[float, float]:
     west, south, east, north = box
     width = east - west if west <= east else east + 360 - west
     return (west + width / 2 + 180) % 360 - 180, (south + north) / 2
+
+
+def inner_point(box: Box, footprint: Mapping[str, Any] | None) -> tuple[float, float]:
+    """Longitude and latitude of a point of a footprint: in its widest part at half the height of its box.
+
+    Without a footprint, the centre of the box.
+
+    >>> ring = [[0, 0], [8, 0], [8, 4], [6, 4], [6, 1], [0, 1], [0, 0]]  # the centre of its box is outside
+    >>> inner_point((0, 0, 8, 4), {"type": "Polygon", "coordinates": [ring]})
+    (7.0, 2.0)
+    """
+    middle = centre_of(box)
+    if footprint is None:
+        return middle
+    latitude = middle[1]
+    polygons = footprint["coordinates"] if footprint["type"] == "MultiPolygon" else [footprint["coordinates"]]
+    crossings = sorted(
+        x0 + (latitude - y0) / (y1 - y0) * (x1 - x0)
+        for ring in itertools.chain.from_iterable(polygons)
+        for (x0, y0), (x1, y1) in itertools.pairwise(ring)
+        if (y0 < latitude) != (y1 < latitude)
+    )
+    inside = zip(crossings[::2], crossings[1::2], strict=True)
+    west, east = max(inside, key=lambda span: span[1] - span[0], default=(middle[0], middle[0]))
+    return (west + east) / 2, latitude
 
 
 def box_wkb(box: Box) -> bytes:

@@ -91,10 +91,20 @@ def to_descriptions(table: pa.Table) -> list[Row]:
     for values in table.to_pylist():
         corners = tuple(values.pop(corner) for corner in CORNERS)
         values["bbox"] = None if None in corners else corners
-        values["metadata"] = json.loads(values["metadata"] or "{}")
+        values["metadata"] = read_metadata(values["metadata"])
         values |= {name: tuple(values[name] or ()) for name in LABELS}
         rows.append(Row(vector=_NO_VECTOR, **values))
     return rows
+
+
+def read_metadata(text: str | None) -> dict[str, Any]:
+    """Metadata as they are stored; numbers that JSON does not have are null.
+
+    >>> read_metadata('{"metres_per_pixel": NaN}')
+    {'metres_per_pixel': None}
+    """
+    found: dict[str, Any] = json.loads(text or "{}", parse_constant=lambda _: None)
+    return found
 
 
 def scan_descriptions(rows: RowTable) -> Iterator[Row]:

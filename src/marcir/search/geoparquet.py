@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from marcir import __version__
+from marcir.data.image_source import moment_of
 from marcir.errors import ConfigError, StoreError, needs
 from marcir.files import atomic_write, refuse_address
 from marcir.search.area import Box, box_wkb, geojson_to_wkb
@@ -23,14 +24,19 @@ with needs("store"):
     import pyarrow as pa
     from pyarrow import parquet
 
-    from marcir.search.arrow import CORNERS, FOOTPRINT
+    from marcir.search.arrow import CORNERS, FOOTPRINT, read_metadata
     from marcir.search.places import PlaceIndex
 
-_RESERVED = (*COLUMNS, "geometry", "bbox", "embedding")
+_RESERVED = (*COLUMNS, "datetime", "geometry", "bbox", "embedding")
 _READ = ("id", "date", "labels", "unknown", "width", "height", "metadata", *CORNERS, FOOTPRINT, "vector")
 _BBOX = pa.struct([(name, pa.float64()) for name in ("xmin", "ymin", "xmax", "ymax")])
+_SUFFIXES = (".parquet", ".geoparquet")
 _LIST = pa.list_(pa.string())
-_KINDS = ("", "Point", "LineString", "Polygon", "MultiPoint", "MultiLineString", "MultiPolygon")
+_TIME = pa.timestamp("ms", "UTC")
+_KINDS = (
+    *("", "Point", "LineString", "Polygon", "MultiPoint", "MultiLineString", "MultiPolygon"),
+    "GeometryCollection",  # an empty one: windows beyond a pole, in stores of earlier versions
+)
 # Rows of a row group, which a reader skips or reads as a whole: fewer where vectors are long.
 _GROUP_ROWS, _GROUP_BYTES = 2**16, 2**26
 
@@ -48,12 +54,23 @@ def write_geoparquet(store: Store, out: str | Path) -> int:
         ConfigError: If the file cannot be written.
         StoreError: If the store has no images, or cannot be read.
     """
-    refuse_address("--geoparquet", out)
+    check_parquet_name(out)
     path = Path(out)
     if path.is_dir():
         raise ConfigError(f"--geoparquet {out}: is a folder. Give the name of a file.")
     with atomic_write(path) as temporary:
         return store.read_table(lambda rows: _write(rows, store, temporary))
+
+
+def check_parquet_name(out: str | Path) -> None:
+    """Refuse a name that other programs would not take for GeoParquet.
+
+    Raises:
+        ConfigError: If it does not end in .parquet or .geoparquet, or is an address.
+    """
+    refuse_address("--geoparquet", out)
+    if not Path(out).is_dir() and Path(out).suffix.lower() not in _SUFFIXES:
+        raise ConfigError(f"--geoparquet {out}: use a name that ends in .parquet or .geoparquet.")
 
 
 def as_geoparquet(hits: Sequence[Hit]) -> bytes:
@@ -75,6 +92,7 @@ def as_geoparquet(hits: Sequence[Hit]) -> bytes:
         "id": pa.array([hit.id for hit in hits], pa.string()),
         "similarity": pa.array([hit.similarity for hit in hits], pa.float64()),
         "date": pa.array([hit.date for hit in hits], pa.date32()),
+        "datetime": pa.array([moment_of(hit.metadata) for hit in hits], _TIME),
         "labels": pa.array([hit.labels for hit in hits], _LIST),
         "unknown": pa.array([hit.unknown for hit in hits], _LIST),
         "width": pa.array([hit.width for hit in hits], pa.int32()),
@@ -94,7 +112,7 @@ def _write(rows: RowTable, store: Store, path: Path) -> int:
     for some, table in rows.scan([*CORNERS, "metadata"]):
         keys.append(some)
         codes.append(codes_of_boxes(PlaceIndex(table).corners))
-        fields.add(map(_metadata, table["metadata"].unique().to_pylist()))
+        fields.add(map(read_metadata, table["metadata"].unique().to_pylist()))
     order = np.concatenate(keys)[np.argsort(np.concatenate(codes), kind="stable")]
     if not len(order):
         raise StoreError(f"{store.uri}: no images, so there is nothing to export.")
@@ -120,25 +138,22 @@ def _features(table: pa.Table, fields: "_Fields", names: Mapping[str, str], cove
     boxes = [None if math.isnan(box[0]) else (box[0], box[1], box[2], box[3]) for box in corners]
     footprints = table[FOOTPRINT].to_pylist()
     geometries = [_geometry(wkb, box) for wkb, box in zip(footprints, boxes, strict=True)]
+    metadata = [read_metadata(text) for text in table["metadata"].to_pylist()]
     return pa.table(
         {
             "id": table["id"],
             "date": table["date"],
+            "datetime": pa.array(map(moment_of, metadata), _TIME),
             **{
                 name: pa.array([labels or [] for labels in table[name].to_pylist()], _LIST)
                 for name in ("labels", "unknown")
             },
             **{name: table[name] for name in ("width", "height")},
-            **fields.columns(names, [_metadata(text) for text in table["metadata"].to_pylist()]),
+            **fields.columns(names, metadata),
             **covered.columns(geometries, boxes),
             "embedding": table["vector"],
         }
     )
-
-
-def _metadata(text: str | None) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(text or "{}")
-    return found
 
 
 def _geometry(footprint: bytes | None, box: Box | None) -> bytes | None:

@@ -161,6 +161,8 @@ def index(
     known = Known.read(source, labels, unlisted, metadata)
     loaded, files = _model_of(model, store, source, device)
     source.check_model(PixelFormat(loaded.config.bands, np.dtype(loaded.config.dtype)))
+    if not is_store(store):
+        source.check_pixels()
     version: Literal[1, 3] = 1 if source.cut is None else 3
     about = About(fingerprint_of_model(files), loaded.dim, source.root, version, source.cut)
     with sole_writer(store, part):

@@ -104,15 +104,16 @@ class LanceStore(Store):
         self.approximate, self.resident = approximate, resident
         if not may_exist(self.uri):
             raise StoreError(
-                f"{uri}: there is no such store. Make one with: marcir index --images DIR --store {uri}"
+                f"{uri}: there is no such store. Make one with: marcir index --images DIR (or --scenes DIR) "
+                f"--store {uri}"
             )
         with translate_errors(self.uri):
             self._db = lancedb.connect(self.uri)
             names = whole_tables(self._db)
             if "about" not in names:
                 raise StoreError(
-                    f"{self.uri}: not a store of marcir. Make one with: marcir index --images DIR "
-                    f"--store {self.uri}"
+                    f"{self.uri}: not a store of marcir. Make one with: marcir index --images DIR (or "
+                    f"--scenes DIR) --store {self.uri}"
                 )
             if not {"images", "model"} <= names:
                 raise StoreError(f"{self.uri}: half written. Finish it with the same marcir index command.")

@@ -14,7 +14,7 @@ import numpy as np
 from marcir.data.object_storage import image_path
 from marcir.errors import ConfigError, StoreError
 from marcir.files import cache_outside, reason
-from marcir.search.area import Box, centre_of
+from marcir.search.area import Box, centre_of, inner_point
 from marcir.search.hits import Hit, file_below, label_shares
 from marcir.search.lance import LanceStore
 from marcir.search.records import Filter, Row
@@ -165,9 +165,9 @@ class SearchResult:
 
 
 def _place_text(hit: Hit) -> str:
-    """Date and centre of a hit, as `--at` takes it; empty where neither is known."""
-    centre = "" if hit.bbox is None else "{:.5f},{:.5f}".format(*centre_of(hit.bbox))
-    known = [text for text in (hit.date and hit.date.isoformat(), centre) if text]
+    """Date and a point of a hit, as `--at` takes it; empty where neither is known."""
+    point = "" if hit.bbox is None else "{:.5f},{:.5f}".format(*inner_point(hit.bbox, hit.footprint))
+    known = [text for text in (hit.date and hit.date.isoformat(), point) if text]
     return "  ".join([*known, ""])
 
 

@@ -43,17 +43,18 @@ class ServedScenes:
     Args:
         source: A folder, a GeoTIFF, or a STAC item, collection or catalog.
         about: The description of the store.
+        remote_assets: Whether assets of a local STAC catalog may be http(s) addresses.
 
     Raises:
         ConfigError: If the store was not made from scenes.
         DataError: If there are no such scenes.
     """
 
-    def __init__(self, source: str, about: About) -> None:
+    def __init__(self, source: str, about: About, remote_assets: bool = False) -> None:
         if about.windows is None:
             raise ConfigError(f"--scenes {source}: the store holds images that are files. Give --images.")
         self._cut: WindowCut = about.windows
-        found = list_scenes(source, self._cut.bands)
+        found = list_scenes(source, self._cut.bands, remote_assets)
         self._scenes = {scene.id: scene for scene in found.scenes}
         self._reader = WindowReader()
         path = Path(source)
@@ -86,6 +87,8 @@ class ServedScenes:
             crs=scene.crs,
             resolution=window.ground_resolution,
             window=(window.x, window.y, window.width, window.height),
+            size=grid_size(scene, window.resolution),
+            cut=self._cut.window,
         )
 
     def find(self, image: str, bands: str | None, around: int) -> ShownWindow:
@@ -127,7 +130,8 @@ class ServedScenes:
             MissingImageError: If there is no such file.
         """
         window = self._window(image)
-        if self._originals is None or not isinstance(self._originals.root, Path):
+        is_local = not is_remote(window.scene.hrefs[0])
+        if not is_local or self._originals is None or not isinstance(self._originals.root, Path):
             raise MissingImageError(f"the scene of '{escaped(image)}' is on a server. Use its own address.")
         href = os.path.realpath(window.scene.hrefs[0])
         try:

@@ -141,6 +141,10 @@ class SceneResponse(BaseModel):
         description="Metres on the ground per pixel of the window, along rows and along columns."
     )
     window: tuple[int, int, int, int] = Field(description="First column, first row, width and height.")
+    size: tuple[int, int] = Field(description="Width and height of the scene, in pixels of the window.")
+    cut: int = Field(
+        description="Side of the windows of the store: `around=1` adds so many pixels on each side."
+    )
 
 
 class TableLabels(BaseModel):

@@ -104,7 +104,7 @@ class Service:
         annotations = Annotations(settings.annotations_file, settings.allow_edits)
         annotations.check()
         store = AnnotatedStore(LanceStore(settings.store, resident=True), annotations)
-        self.scenes = None if settings.scenes is None else _scenes(settings.scenes, store.about)
+        self.scenes = None if settings.scenes is None else _scenes(settings, store.about)
         self.archive = ServedArchive(
             store, settings.images is not None, self.scenes, settings.basemap, settings.device
         )
@@ -187,10 +187,10 @@ class Service:
             log.error("uploads will be refused: %s", error)
 
 
-def _scenes(source: str, about: About) -> "ServedScenes":
+def _scenes(settings: Settings, about: About) -> "ServedScenes":
     from marcir.serve.scenes import ServedScenes  # with the packages of `marcir[geo]`
 
-    return ServedScenes(source, about)
+    return ServedScenes(str(settings.scenes), about, settings.remote_assets)
 
 
 def embed_content(model: "Model", content: bytes, title: str) -> tuple[np.ndarray, EmbedResponse]:

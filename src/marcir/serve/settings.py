@@ -56,6 +56,7 @@ class Settings:
         basemap: Tiles under the map of the page; without it, the map shows the outlines of countries.
         allow_edits: Whether collections and labels may be changed.
         annotations: Their file; by default the one beside the store.
+        remote_assets: Whether assets of a local STAC catalog of `scenes` may be http(s) addresses.
     """
 
     store: str
@@ -69,6 +70,7 @@ class Settings:
     basemap: Basemap | None = None
     allow_edits: bool = False
     annotations: Path | None = None
+    remote_assets: bool = False
 
     def __post_init__(self) -> None:
         if not 0 <= self.port <= 65535:

@@ -81,6 +81,35 @@ def test_more_similar_images_have_other_colours_and_the_legend_says_which(
     expect(legend).to_contain_text(f"{max(shown):.3f}")
 
 
+def test_of_several_dates_of_one_place_the_best_one_shows_its_colour(
+    drawing: Visiting, places_server: Server, served_cache: Path, tmp_path: Path
+) -> None:
+    hits = places_server.get("/api/search", id=ID, limit=60)["hits"]
+    best, worst = (next(hit["id"] for hit in some if hit["id"] != ACROSS) for some in (hits, hits[::-1]))
+    store = Path(shutil.copytree(places_server.store, tmp_path / "dates.store"))
+    archive = LanceStore(store)
+    (above,) = archive.get([best])
+    archive.add([replace(row, bbox=above.bbox, footprint=above.footprint) for row in archive.get([worst])])
+    with serving_in_a_thread(store, places_server.images, places_server.model, served_cache) as server:
+        visit = drawing(server)
+        chart = open_map(visit, VIEW, id=ID, limit=60)
+        visit.shows("/api/search", id=ID, limit=60)
+        (found,) = chart.pixels(middle(int(best[-10:-4])))
+        visit.page.close()
+    legend = (0x44, 0x01, 0x54)  # of the highest similarity on a light ground
+    assert np.abs(found - legend).max() < 40
+
+
+def test_the_image_of_the_query_is_marked(drawing: Visiting, places_server: Server) -> None:
+    visit = drawing(places_server)
+    chart = open_map(visit, VIEW, id=ID, limit=60)
+    visit.shows("/api/search", id=ID, limit=60)
+    edge = tuple(np.mean(corners(QUERY)[:2], axis=0))
+    until(lambda: np.abs(np.diff(chart.pixels(edge, EMPTY), axis=0)).max() > 60, "its outline is drawn")
+    inside, ground = chart.pixels(middle(QUERY), EMPTY)
+    assert (inside == ground).all()  # it is no hit
+
+
 def test_a_box_that_is_drawn_or_typed_is_a_filter(drawing: Visiting, places_server: Server) -> None:
     visit = drawing(places_server)
     chart = open_map(visit, VIEW, id=ID)
@@ -160,6 +189,27 @@ def test_the_address_keeps_the_view(drawing: Visiting, places_server: Server) ->
     chart.wait()
     assert visit.asked["map"] == moved
     expect(visit.page.locator(".map-where")).to_contain_text(f"centre {moved[0].split(',')[0]}")
+
+
+def test_the_address_keeps_the_view_of_the_mouse_wheel(drawing: Visiting, places_server: Server) -> None:
+    visit = drawing(places_server)
+    chart = open_map(visit, VIEW, id=ID)
+    visit.page.mouse.move(*chart.point(*EMPTY))
+    visit.page.mouse.wheel(0, -300)
+    visit.until_asked(lambda asked: float(asked["map"][0].split(",")[2]) > 10.6)
+    kept = visit.asked["map"]
+    visit.page.reload()
+    visit.shows("/api/search", id=ID)
+    chart.wait()
+    expect(visit.page.locator(".map-where")).to_contain_text(f"centre {kept[0].split(',')[0]}")
+
+
+def test_a_view_in_the_address_that_is_none_leaves_the_map_where_the_hits_are(
+    drawing: Visiting, places_server: Server
+) -> None:
+    visit = drawing(places_server)
+    visit.open({"id": ID, "bbox": "170,-25,-170,-10", "map": "999,99,zz"})
+    expect(visit.page.locator(".map-where")).to_have_text(re.compile(r"centre -?180\.0"))
 
 
 def test_the_map_without_a_mouse(drawing: Visiting, places_server: Server) -> None:
@@ -288,6 +338,8 @@ def test_details_show_the_window_with_its_surroundings_in_any_bands(
         "crs": "EPSG:32633",
         "resolution": [2.0, 2.0],
         "window": [100, 50, 200, 200],
+        "size": [1000, 800],
+        "cut": 200,
     }
     asked: list[dict[str, list[str]]] = []
 
@@ -337,6 +389,57 @@ def test_details_show_the_window_with_its_surroundings_in_any_bands(
     until(lambda: visit.page.evaluate("navigator.clipboard.readText()"), "something is copied")
     copied = visit.page.evaluate("navigator.clipboard.readText()")
     assert np.allclose([float(part) for part in copied.split(",")], middle(QUERY), atol=1e-6)
+
+
+@pytest.mark.parametrize("coarser", [1, 2])
+def test_a_window_at_the_edge_of_its_scene_is_framed_where_it_is(
+    visiting: Visiting, places_server: Server, coarser: int
+) -> None:
+    """A window of 38 x 83 pixels in the corner, with 128 pixels of surroundings above and left of it."""
+    visit = visiting(places_server)
+    scene = {
+        **{"id": "a.tif", "href": "/api/scene?id=a", "bands": [{"number": 1, "name": ""}], "shown": [1]},
+        **{"crs": "EPSG:32633", "resolution": [2.0, 2.0], "window": [896, 640, 38, 83]},
+        **{"size": [934, 723], "cut": 128},
+    }
+    shape = (211 // coarser, 166 // coarser, 3)
+    drawn = picture(np.full(shape, 120, dtype=np.uint8))
+    described = {**places_server.get("/api/image", id=ID), "original": None, "scene": scene}
+    visit.page.route(re.compile("/api/image"), lambda route: route.fulfill(json=described))
+    visit.page.route(
+        re.compile("/api/window"), lambda route: route.fulfill(body=drawn, content_type="image/png")
+    )
+    visit.open({"id": name(OTHER), "limit": 60})
+    visit.page.locator(f'.tile[data-id="{ID}"]').get_by_role("button", name="Details").click()
+    detail = visit.page.locator("#detail")
+    expect(detail.get_by_role("img", name="Window of a.tif, with 1 window on each side")).to_be_visible()
+    shown, frame, bar = (
+        detail.locator(each).bounding_box()
+        for each in (".detail-picture > img", ".detail-frame", ".detail-scale")
+    )
+    assert shown is not None
+    assert frame is not None
+    assert bar is not None
+    scale = min(shown["width"] / shape[1], shown["height"] / shape[0]) / coarser
+    left, top = shown["width"] / 2 - 83 * scale, shown["height"] / 2 - 105.5 * scale
+    assert frame["x"] - shown["x"] == pytest.approx(left + 128 * scale, abs=2)
+    assert frame["y"] - shown["y"] == pytest.approx(top + 128 * scale, abs=2)
+    assert (frame["width"], frame["height"]) == pytest.approx((38 * scale, 83 * scale), abs=2)
+    length = int(re.sub(r"\D", "", detail.locator(".detail-scale").text_content() or ""))
+    assert bar["width"] == pytest.approx(length / 2 * scale, abs=2)
+
+
+def test_tiles_of_windows_tell_scene_place_and_date(visiting: Visiting, places_server: Server) -> None:
+    visit = visiting(places_server)
+    answer = places_server.get("/api/search", id=ID, limit=60)
+    answer["hits"][0]["id"] = "naip/m_4709963_se_14_1_20120731.tif@x=896,y=640,w=38,h=83"
+    answer["hits"][0]["date"] = "2012-07-31"
+    visit.page.route(re.compile("/api/search"), lambda route: route.fulfill(json=answer))
+    visit.open({"id": ID, "limit": 60})
+    name_, place = (visit.tile(0).locator(".tile-name").nth(at) for at in (0, 1))
+    expect(name_.locator("span").last).to_have_text("20120731.tif")  # the end is not cut off
+    expect(name_).to_have_text("m_4709963_se_14_1_20120731.tif")
+    expect(place).to_have_text("896,640 · 2012-07-31")
 
 
 def test_tiles_of_another_service_are_the_only_requests_to_it(

@@ -4,7 +4,7 @@ import * as api from "./api.js";
 import { byId, el, icon, stepButton } from "./dom.js";
 import { MAY_SHARE, agreementBadge, agreementOf, labelList, markButtons, similarityBar } from "./tile.js";
 import { count, shortName } from "./format.js";
-import { makeScaleBar, makeWindowView, placeFacts, sceneLink } from "./map-detail.js";
+import { makeScaleBar, makeWindowView, placeFacts, sceneLink, windowSize } from "./map-detail.js";
 
 /**
  * @param {{onSearch: Function, onMark: Function, onOpen: (id: string) => void,
@@ -101,6 +101,7 @@ export function makeDetail({ onSearch, onMark, onOpen, onClose, labelsOf }) {
   /** Replaces the thumbnail by the window with its surroundings, where the service has the scene. */
   function showScene({ scene, id }) {
     if (!scene) return;
+    dialog.querySelector(".ground-size")?.replaceChildren(windowSize(scene));
     dialog.querySelector(".detail-acts").append(sceneLink(scene) ?? "");
     const controls = windowControls({ scene, id }, (picture, metresAcross, frame) => {
       if (shown !== id) return;

@@ -11,6 +11,12 @@ export const counted = (number, word) => `${count(number)} ${word}${number === 1
 /** The last part of a path: "a/b/001.png" -> "001.png" */
 export const shortName = (id) => id.split("/").filter(Boolean).at(-1) ?? id;
 
+/** A window of a scene: its scene, x and y; null for an image that is a file. */
+export function windowOf(id) {
+  const found = /^(.+)@x=(\d+),y=(\d+),w=\d+,h=\d+/s.exec(id);
+  return found && { scene: shortName(found[1]), corner: `${found[2]},${found[3]}` };
+}
+
 /** 0.93149 -> "0.931" */
 export const similarity = (number) => number.toFixed(3);
 

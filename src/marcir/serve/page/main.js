@@ -274,7 +274,7 @@ function show(asked, answer) {
   toolbar.show(asked, answer, archive);
   detail.setHits(answer.hits, { query: found, offset: asked.offset });
   grid.show(answer.hits, { query: found, offset: asked.offset, pageLabels: archive.page_labels });
-  map.show(asks(asked), state, answer.hits);
+  map.show(asks(asked), state, answer.hits, found.images);
   refreshMarks();
   if (answer.hits.length) problem.hide();
   else problem.nothing(asked, archive);

@@ -3,23 +3,27 @@
 
 import { el, icon, screenReaderText } from "./dom.js";
 import { groundSize, groundWidth, metres } from "./format.js";
-import { centreOf, roundLength } from "./map-geometry.js";
+import { innerPoint, roundLength } from "./map-geometry.js";
 import { announce } from "./notices.js";
 
 const SURROUNDINGS = ["the window alone", "1 window on each side", "2 windows on each side"];
-const LARGEST = 2048; // pixels of a side: the service shows larger windows coarser
 const BAR = 120; // pixels that a scale bar has at most
 
 /** Facts of an image's place: [name, text or element]. */
 export function placeFacts({ bbox, footprint }) {
   if (!bbox) return [];
-  const centre = centreOf(bbox).map((number) => Number(number.toFixed(6)));
+  const centre = innerPoint({ bbox, footprint }).map((number) => Number(number.toFixed(6)));
   return [
     ["Centre (lon, lat)", copyable("the centre", centre.join(","))],
     ["Box (W, S, E, N)", copyable("the box", bbox.map((number) => Number(number.toFixed(6))).join(","))],
     footprint && ["Footprint", copyable("the footprint", JSON.stringify(footprint), "GeoJSON")],
-    ["On the ground", groundSize(bbox)],
+    ["On the ground", el("span", { class: "ground-size" }, groundSize(bbox))],
   ].filter(Boolean);
+}
+
+/** The size of a window on the ground: a box around one that is turned, or at a pole, is larger. */
+export function windowSize({ window: [, , width, height], resolution: [across, down] }) {
+  return `${metres(width * across)} by ${metres(height * down)}`;
 }
 
 /** A link to the file of a scene; null for an address that is none of the web. */
@@ -87,6 +91,7 @@ export function makeWindowView() {
    */
   return function windowControls({ id, scene }, onPicture) {
     const [x, y, width, height] = scene.window;
+    const [columns, rows] = scene.size;
     let bands = null;
     let newest = 0;
 
@@ -99,12 +104,16 @@ export function makeWindowView() {
       const picture = el("img", { alt: `Window of ${scene.id}, with ${SURROUNDINGS[around]}` });
       newest += 1;
       const mine = newest;
-      const [margin, beside] = [around * width, around * height];
-      const exact = Math.max(width + 2 * margin, height + 2 * beside) <= LARGEST;
-      const frame = around && exact ? [Math.min(x, margin), Math.min(y, beside), width, height] : null;
+      const margin = around * scene.cut;
+      const [left, top] = [Math.max(0, x - margin), Math.max(0, y - margin)];
+      const across = Math.min(columns, x + width + margin) - left; // pixels of the scene
+      const down = Math.min(rows, y + height + margin) - top;
       picture.addEventListener("load", () => {
-        if (mine === newest)
-          onPicture(picture, (shown) => (exact ? scene.resolution[0] * shown.naturalWidth : null), frame);
+        if (mine !== newest) return;
+        // Large surroundings are shown coarser.
+        const [wide, high] = [picture.naturalWidth / across, picture.naturalHeight / down];
+        const frame = [(x - left) * wide, (y - top) * high, width * wide, height * high];
+        onPicture(picture, () => scene.resolution[0] * across, around ? frame : null);
       });
       picture.src = `api/window?${query}`;
     }

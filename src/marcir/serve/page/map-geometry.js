@@ -36,6 +36,23 @@ export const pointText = (longitude, latitude, decimals) =>
 /** The middle of a box: longitude and latitude. */
 export const centreOf = (box) => [wrap(box[0] + widthOf(box) / 2), (box[1] + box[3]) / 2];
 
+/** A point of the ground that an image shows: in the widest part of its footprint at half the height of the box. */
+export function innerPoint({ bbox, footprint }) {
+  if (!footprint) return centreOf(bbox);
+  const latitude = (bbox[1] + bbox[3]) / 2;
+  const parts = footprint.type === "Polygon" ? [footprint.coordinates] : footprint.coordinates;
+  const crossings = parts
+    .flat()
+    .flatMap((ring) => ring.slice(1).map(([x, y], at) => [ring[at], [x, y]]))
+    .filter(([[, from], [, to]]) => from < latitude !== to < latitude)
+    .map(([[x0, y0], [x1, y1]]) => x0 + ((latitude - y0) / (y1 - y0)) * (x1 - x0))
+    .sort((a, b) => a - b);
+  let widest = [0, 0];
+  for (let at = 0; at + 1 < crossings.length; at += 2)
+    if (crossings[at + 1] - crossings[at] > widest[1] - widest[0]) widest = crossings.slice(at, at + 2);
+  return widest[1] > widest[0] ? [(widest[0] + widest[1]) / 2, latitude] : centreOf(bbox);
+}
+
 /** The corners of a box as a polygon; east of 180 degrees across the date line. */
 export function boxPolygon(box) {
   const [west, south, , north] = box;

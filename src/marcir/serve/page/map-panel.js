@@ -1,7 +1,7 @@
 // The panel of the map: beside the images on wide screens, between the line above them and the images on narrow
 // ones. The map is loaded when the panel is shown for the first time.
 
-import { thumbnailUrl } from "./api.js";
+import { image, thumbnailUrl } from "./api.js";
 import { byId, el, icon } from "./dom.js";
 import { shortName, similarity } from "./format.js";
 import { similaritySteps, onThemeChange } from "./map-colours.js";
@@ -87,7 +87,7 @@ export function makeMapPanel({ getState, go, onSearch, onView }) {
   let view = null;
   let loading = false;
   let armed = null;
-  let shown = { key: null, state: getState(), hits: [] };
+  let shown = { key: null, state: getState(), hits: [], queryImages: [] };
   let drawnKey = null;
 
   const boxes = () => shown.hits.map((hit) => hit.bbox).filter(Boolean);
@@ -159,10 +159,21 @@ export function makeMapPanel({ getState, go, onSearch, onView }) {
     if (!view || !isShown()) return;
     const { key, state, hits } = shown;
     view.show(hits, state);
-    if (state.map !== null) view.look(state.map);
-    else if (key !== drawnKey)
+    drawQuery(shown);
+    if (!view.look(state.map) && key !== drawnKey)
       view.fit(boxes().length ? boxes() : [archive.extent], { calm: drawnKey === null });
     drawnKey = key;
+  }
+
+  /** Marks the image of the query, which is no hit. */
+  async function drawQuery(about) {
+    if (about.queryImages.length !== 1) return view.showQuery(null);
+    try {
+      about.queried ??= await image(about.queryImages[0]);
+    } catch {
+      return view.showQuery(null); // it is gone
+    }
+    return about === shown && view.showQuery(about.queried);
   }
 
   function writeWhere(point, zoom) {
@@ -239,10 +250,13 @@ export function makeMapPanel({ getState, go, onSearch, onView }) {
       const choice = stored("marcir:map");
       setShown(choice === null ? AT_FIRST.matches : choice === "shown", { keep: false });
     },
-    /** @param {string} key what is asked, without filters: the map follows where it changes */
-    show(key, state, hits) {
+    /**
+     * @param {string} key what is asked, without filters: the map follows where it changes
+     * @param {string[]} queryImages ids of the images that the query consists of
+     */
+    show(key, state, hits, queryImages) {
       if (toggle.hidden) return;
-      shown = { key: `${key} ${state.offset}`, state, hits };
+      shown = { key: `${key} ${state.offset}`, state, hits, queryImages };
       card.hidden = true;
       drawLegend();
       draw();

@@ -6,8 +6,8 @@ import { onThemeChange, readColours, similarityColour } from "./map-colours.js";
 import {
   boundsOf,
   boxPolygon,
-  centreOf,
   decimalsAt,
+  innerPoint,
   parseBox,
   parseView,
   shapeOf,
@@ -17,6 +17,7 @@ import {
 
 const DOT = 10; // pixels: smaller footprints are shown as dots
 const DRAWN = 6; // pixels that a box must have at least, so that a click is none
+const OPAQUE = 0.88; // footprints of several dates lie on each other: the best one shows its colour
 const SOURCES = ["polygons", "outlines", "dots"];
 const TOUCHABLE = ["polygons", "dots"];
 const NOTHING = { type: "FeatureCollection", features: [] };
@@ -87,6 +88,10 @@ export async function makeMapView(place, { basemap, onHover, onImage, onPoint, o
     set("marked-halo", "line-color", colours.surface);
     set("marked", "line-color", colours.ink);
     set("marked-dots", "circle-stroke-color", colours.ink);
+    set("query-halo", "line-color", colours.surface);
+    set("query", "line-color", colours.accent);
+    set("query-dot", "circle-color", colours.accent);
+    set("query-dot", "circle-stroke-color", colours.surface);
     set("point", "circle-color", colours.accent);
     set("point", "circle-stroke-color", colours.surface);
   }
@@ -156,9 +161,13 @@ export async function makeMapView(place, { basemap, onHover, onImage, onPoint, o
     onHover(null);
     onPointer(null, map.getZoom());
   });
+  let byUser = false; // a zoom by the mouse wheel has no original event
+  map.on("movestart", ({ originalEvent }) => {
+    byUser = Boolean(originalEvent) || map.scrollZoom.isActive();
+  });
   map.on("moveend", ({ originalEvent }) => {
     onPointer(null, map.getZoom());
-    if (!originalEvent) return; // the page itself has moved it
+    if (!originalEvent && !byUser) return; // the page itself has moved it
     const { lng, lat } = map.getCenter();
     const digits = decimalsAt(map.getZoom());
     onMove([wrap(lng).toFixed(digits), lat.toFixed(digits), map.getZoom().toFixed(2)].join(","));
@@ -193,7 +202,7 @@ export async function makeMapView(place, { basemap, onHover, onImage, onPoint, o
         const feature = (geometry) => ({ type: "Feature", id: at, properties, geometry });
         features.polygons.push(feature(shape.polygon));
         features.outlines.push(feature(shape.outline));
-        features.dots.push(feature({ type: "Point", coordinates: centreOf(hit.bbox) }));
+        features.dots.push(feature({ type: "Point", coordinates: innerPoint(hit) }));
       });
       for (const source of SOURCES)
         map.getSource(source).setData({ type: "FeatureCollection", features: features[source] });
@@ -201,12 +210,17 @@ export async function makeMapView(place, { basemap, onHover, onImage, onPoint, o
       map.getSource("point").setData(pointOf(at));
       paint();
     },
+    /** Marks the image that the query consists of; null for none. */
+    showQuery(image) {
+      map.getSource("query").setData(image === null ? NOTHING : placeOf(image));
+    },
     mark,
     arm,
-    /** Moves to a view LON,LAT,ZOOM. */
+    /** Moves to a view LON,LAT,ZOOM; false where the text is none. */
     look(text) {
       const view = parseView(text);
       if (view) map.jumpTo(view);
+      return view !== null;
     },
     /** Moves to where boxes are. */
     fit(boxes, { calm = false } = {}) {
@@ -245,6 +259,19 @@ function pointOf(at) {
   const coordinates = (at ?? "").split(",").map(Number);
   const usable = coordinates.length === 2 && coordinates.every(Number.isFinite);
   return usable ? { type: "Point", coordinates } : NOTHING;
+}
+
+/** The outline of an image, and a point for where it is too small to be seen. */
+function placeOf(image) {
+  const shape = shapeOf(image);
+  if (shape === null) return NOTHING;
+  const feature = (geometry) => ({
+    type: "Feature",
+    properties: { until: zoomOf(image.bbox, DOT) },
+    geometry,
+  });
+  const point = { type: "Point", coordinates: innerPoint(image) };
+  return { type: "FeatureCollection", features: [feature(shape.outline), feature(point)] };
 }
 
 /** Lets the user draw a box: with the shift key, or while the map is armed. */
@@ -322,6 +349,7 @@ function styleOf(basemap) {
         : { ground: data(file("basemap.json")) }),
       area: data(NOTHING),
       point: data(NOTHING),
+      query: data(NOTHING),
       polygons: data(NOTHING),
       outlines: data(NOTHING),
       dots: data(NOTHING),
@@ -336,9 +364,15 @@ function styleOf(basemap) {
         type: "fill",
         source: "polygons",
         layout: { "fill-sort-key": ["coalesce", ["get", "similarity"], 0] },
-        paint: { "fill-opacity": 0.55, "fill-antialias": false }, // or the cut at the date line is seen
+        paint: { "fill-opacity": OPAQUE, "fill-antialias": false }, // or the cut at the date line is seen
       },
-      { id: "outlines", type: "line", source: "outlines", paint: { "line-width": 1.5 } },
+      {
+        id: "outlines",
+        type: "line",
+        source: "outlines",
+        layout: { "line-sort-key": ["coalesce", ["get", "similarity"], 0] },
+        paint: { "line-width": 1.5 },
+      },
       {
         id: "dots",
         type: "circle",
@@ -346,6 +380,15 @@ function styleOf(basemap) {
         filter: isDot,
         layout: { "circle-sort-key": ["coalesce", ["get", "similarity"], 0] },
         paint: { "circle-radius": 6, "circle-stroke-width": 1.5 },
+      },
+      { id: "query-halo", type: "line", source: "query", paint: { "line-width": 7 } },
+      { id: "query", type: "line", source: "query", paint: { "line-width": 3 } },
+      {
+        id: "query-dot",
+        type: "circle",
+        source: "query",
+        filter: ["all", ["==", ["geometry-type"], "Point"], isDot],
+        paint: { "circle-radius": 6, "circle-stroke-width": 3 },
       },
       {
         id: "marked-halo",

@@ -3,12 +3,12 @@
 import { thumbnailUrl } from "./api.js";
 import { el, screenReaderText, icon } from "./dom.js";
 import { thumbnail } from "./query-images.js";
-import { shortName, similarity } from "./format.js";
+import { shortName, similarity, windowOf } from "./format.js";
 
 const LABELS_SHOWN = 5;
 /** More unknown labels of a tile are only counted: with few labelled images nearly all are unknown. */
 const UNKNOWN_SHOWN = 2;
-const NAME_END = 8;
+const NAME_END = 12;
 const AGREEMENTS = { all: "full", some: "half", none: "empty", open: "help" };
 export const MAY_SHARE = "may share a label";
 
@@ -106,9 +106,21 @@ export function markButtons(id, onMark) {
 }
 
 /** A name that is shortened in its middle where the tile is narrow: names often differ at their ends. */
-function shortenedName(name) {
+function shortenedName(id) {
+  const name = windowOf(id)?.scene ?? shortName(id);
   const end = Math.max(0, name.length - NAME_END);
-  return el("span", { class: "tile-name" }, el("span", {}, name.slice(0, end)), el("span", {}, name.slice(end)));
+  return el(
+    "span",
+    { class: "tile-name", title: id },
+    el("span", {}, name.slice(0, end)),
+    el("span", {}, name.slice(end)),
+  );
+}
+
+/** Where a window is in its scene, and its date; null for an image that is a file. */
+function windowPlace({ id, date }) {
+  const corner = windowOf(id)?.corner;
+  return corner && el("p", { class: "tile-name" }, el("span", {}, [corner, date].filter(Boolean).join(" · ")));
 }
 
 /** The check mark that selects an image; with the shift key, the images from the last selected one to it. */
@@ -187,12 +199,13 @@ export function tile(
       el(
         "div",
         { class: "tile-row" },
-        hit.similarity === null ? shortenedName(name) : similarityBar(hit.similarity),
+        hit.similarity === null ? shortenedName(hit.id) : similarityBar(hit.similarity),
         el("span", { class: "tile-actions" }, ...markButtons(hit.id, onMark), detailsButton(hit, name, onOpen)),
       ),
       agreement && agreementBadge(agreement),
       hit.labels.length + unknown.length > 0 && labelList({ ...hit, unknown }, LABELS_SHOWN),
-      hit.similarity !== null && el("p", { class: "tile-name", title: hit.id }, name),
+      hit.similarity !== null && shortenedName(hit.id),
+      windowPlace(hit),
     ),
   );
 }
