@@ -38,9 +38,7 @@ def run(parser: Parser, arguments: Sequence[str]) -> None:
     from marcir.annotations.annotations import open_annotations
     from marcir.search.lance import LanceStore
 
-    store = LanceStore(
-        options.store
-    )  # a mistyped one has no collections, which would look like an empty list
+    store = LanceStore(options.store)  # a mistyped one would look like one without collections
     annotations = open_annotations(options.store, options.annotations)
     if options.action == "list":
         for each in annotations.collections.all():
