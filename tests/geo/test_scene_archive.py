@@ -398,7 +398,7 @@ def test_a_scene_is_opened_once_for_many_windows(
     source = SceneArchive(tmp_path / "scenes", WindowGrid(16))
     opened = counting(monkeypatch, reading, "open_dataset")
     assert index(source, tmp_path / "store", model=model).added == 400
-    assert len(opened) <= processors()  # once per thread
+    assert len(opened) <= processors() + 1  # once per thread, and once to see that there are pixels
 
 
 # ---- Shards and kills ----------------------------------------------------------------------------

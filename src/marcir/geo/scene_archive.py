@@ -128,13 +128,14 @@ class SceneArchive(ImageSource):
             DataError: If none has.
         """
         middle = len(self._windows) // 2
-        for window in chain(self._windows[middle:], self._windows[:middle]):
-            try:
-                found = _READER.read(window)
-            except BrokenImageError:
-                return  # it is listed when it is indexed
-            if found.missing <= self.nodata_max:
-                return
+        with WindowReader() as reader:
+            for window in chain(self._windows[middle:], self._windows[:middle]):
+                try:
+                    found = reader.read(window)
+                except BrokenImageError:
+                    return  # it is listed when it is indexed
+                if found.missing <= self.nodata_max:
+                    return
         raise DataError(
             f"--scenes {self.root}: more pixels are missing in all {len(self._windows):,} windows than "
             f"--nodata-max {self.nodata_max:g} allows. Check the nodata value of the scenes with gdalinfo."
