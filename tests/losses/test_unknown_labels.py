@@ -23,7 +23,7 @@ from marcir.losses import (
     pair_loss,
 )
 from marcir.losses.inputs import prepare
-from marcir.losses.pairs import LabelSets
+from marcir.losses.pairs import LabelRows, LabelSets, labelwise_shares
 
 L, D = 4, 5
 WITH_PROTOTYPES = ("lproto", "lmsc", "l-wo-reg", "lreg", "marc-proto")
@@ -167,6 +167,7 @@ def test_a_diagnosis_leaves_out_pairs_that_may_match(name: str) -> None:
     diagnosis = diagnose(make(name), z, y)
     none = LabelSets.from_rows(y.double(), y.double(), torch.arange(len(z)), unknowns=True).left_out
     assert none is not None
+    none = none.bool()
     J = jaccard(y, y).fill_diagonal_(1)
     unit = torch.nn.functional.normalize(z)
     assert none.any()
@@ -253,3 +254,55 @@ def test_tables_are_of_label_sets_where_these_are_few() -> None:
     ):
         comparison = prepare(z[:rows], labels[:rows], None, None, None)
         assert type(pair_loss.tables_of(make("mulsupcon"), comparison)) is expected
+
+
+@given(seed=st.integers(0, 1000), share=st.floats(0, 0.9))
+def test_rows_are_label_sets_whose_own_row_shares_nothing(seed: int, share: float) -> None:
+    y = batch(seed, rows=9, hidden=share)[1].double()
+    own = torch.tensor([4, -1, 2, 0, 8])  # of anchors that are the same rows
+    anchors = torch.where((own < 0)[:, None], y[:5], y[own])
+    sets, rows = (each.from_rows(anchors, y, own, unknowns=True) for each in (LabelSets, LabelRows))
+    not_own = (torch.arange(9) != own[:, None]).double()
+    assert torch.equal(rows.shared, sets.shared * not_own)
+    assert torch.equal(rows.J, sets.J * not_own)
+    assert torch.equal(rows.partners, sets.partners)
+    assert torch.equal(labelwise_shares(rows), labelwise_shares(sets) * not_own)
+    assert torch.equal(rows.sum_over_others(rows.shared), sets.sum_over_others(sets.shared))
+    assert torch.equal(rows.share_of_others(rows.J), sets.share_of_others(sets.J) * not_own)
+    statistics = LabelStatistics.from_labels(y > 0)
+    assert torch.equal(rows.pairwise(statistics.pair_frequency), sets.pairwise(statistics.pair_frequency))
+    assert not (sets.left_out * sets.shared).any()  # so that no sum needs to know what is left out
+
+
+@pytest.mark.parametrize("few", [0, 9])
+@pytest.mark.parametrize("name", [*(name for name in SUPPORTED if name not in WITH_PROTOTYPES), "marc-proto"])
+def test_what_every_anchor_leaves_out_gets_exactly_no_gradient(name: str, few: float) -> None:
+    z, y = batch(rows=6, hidden=0.0)
+    y[:, 0], y[:, 1:] = 1, 0
+    others = y.clone()
+    others[2] = torch.tensor([-1, 1, 0, 0])  # shares nothing, and may share the first label
+    ref = torch.randn(6, D, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    ref.requires_grad_()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pair_loss, "_MANY_ROWS", 0)
+        patch.setattr(pair_loss, "_FEW_SETS", few)
+        loss = make(name, **({"prototype_anchors": False} if name == "marc-proto" else {}))
+        (gradient,) = torch.autograd.grad(loss(z, y, ref, others), ref)
+    assert not gradient[2].any()
+    assert gradient[3].any()
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [("mulsupcon", {}), ("marc", {}), ("marc-calibrated", {"plr": True}), ("marc-proto", {"beta": 0.5})],
+)
+def test_tables_of_rows_may_be_of_any_size(name: str, options: dict[str, Any]) -> None:
+    z, y = batch(rows=20)
+    loss = make(name, **options)
+    found = []
+    for elements in (1, 70, 1 << 19):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(pair_loss, "_ROW_TABLE_ELEMENTS", elements)
+            found.append(value_and_gradient(loss, z, y))
+    assert_close(found[0], found[2])
+    assert_close(found[1], found[2])

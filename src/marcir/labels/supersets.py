@@ -36,7 +36,9 @@ class SupersetCounts:
         words = label_words(y)
         words_other = words if y_other is y else label_words(y_other)
         if self.rows.shape[1] <= LARGEST_TABLE:
-            return self._table.take(words & words_other[:, 0]).to(y.dtype)
+            both = words & words_other[:, 0]  # (U, V)
+            # Twice as fast as take() on a CPU.
+            return self._table.index_select(0, both.view(-1)).view_as(both).to(y.dtype)
         return self._on_demand(y, y_other, words, words_other)
 
     @cached_property

@@ -62,16 +62,18 @@ class CalibratedMARCLoss(PairLoss):
         """W, T, one count for each anchor with a positive."""
         c = labelwise_shares(sets)  # (U, V)
         w = self.weights(sets)  # (U, V)
-        a = sets.share_of_others(c * w * sets.J**self.gamma)  # (U, V)
+        # In place: with unknown labels these are large, and new memory takes longer than the products.
+        a = sets.share_of_others(c.mul_(w).mul_(sets.J**self.gamma))  # (U, V)
         b = sets.share_of_others(sets.shared)  # (U, V)
-        W = (1 - self.mix) * a + self.mix * b  # (U, V)
+        W = a.mul_(1 - self.mix).add_(b.mul_(self.mix))  # (U, V)
         return anchor_mean(W, sets, calibrated_temperatures(sets.J, self.tau, self.delta))
 
     def weights(self, sets: LabelSets) -> Tensor | float:
         """w_ip, meant for positive pairs. (U, V)"""
-        if self.frequencies is None:
+        f = self.frequencies
+        if f is None:
             return 1.0
-        return pair_weights(self.frequencies.of_pairs(sets.y, sets.y_other), self.eps)
+        return sets.pairwise(lambda y, y_other: pair_weights(f.of_pairs(y, y_other), self.eps))
 
 
 def calibrated_temperatures(J: Tensor, tau: float = 0.2, delta: float = 0.5) -> Tensor:

@@ -41,8 +41,8 @@ class PairTable:
         W_own: The entry of W for the anchor's own row, which is no comparison; 0 if it has none. (U,)
         inverse_T: 1 / temperature, for each pair or for all. (U, V)
         count: What an anchor adds to the number that the sum is divided by. (U,)
-        compared: Only where labels are unknown: 1 for an anchor's comparisons, 0 for what is left out and,
-            where every row is a label set, for itself. (U, V)
+        left_out: Only where labels are unknown: 1 for what an anchor is not compared with and, where every
+            row is a label set, for itself; else 0. (U, V)
     """
 
     index: Tensor
@@ -51,7 +51,7 @@ class PairTable:
     W_own: Tensor
     inverse_T: Tensor | float
     count: Tensor
-    compared: Tensor | None = None
+    left_out: Tensor | None = None
 
 
 @torch.compiler.disable  # type: ignore[untyped-decorator]
@@ -103,6 +103,7 @@ class _Contrast(torch.autograd.Function):
         sums = _Sums(z, z_other, own, sets, log_beta, wanted)
         for table in tables:
             sums.add(table, rows_at_once)
+            del table  # the next one gets its memory, which is warm
         ctx.save_for_backward(*sums.gradients())
         return sums.value
 
@@ -152,23 +153,23 @@ class _Sums:
         """Add the anchors of one table."""
         rows = slice(self.start, self.start + len(table.index))
         self.start = rows.stop
-        if table.compared is not None and self.sets is None:
-            self._pull_and_push(rows, table, table.compared)
+        if table.left_out is not None and self.sets is None:
+            self._pull_and_push(rows, table, table.left_out)
             return
         self._pull(table, rows)
-        inverse_T, compared = table.inverse_T, table.compared
+        inverse_T, left_out = table.inverse_T, table.left_out
         if self.sets is not None:
             if isinstance(inverse_T, Tensor):
                 inverse_T = inverse_T.index_select(1, self.sets)  # (U, A)
-            if compared is not None:
-                compared = compared.index_select(1, self.sets)  # (U, A)
+            if left_out is not None:
+                left_out = left_out.index_select(1, self.sets)  # (U, A)
         for start in range(rows.start, rows.stop, rows_at_once):
             block = slice(start, min(start + rows_at_once, rows.stop))
             index = table.index[block.start - rows.start : block.stop - rows.start]
             self._push(
                 block,
                 self._rows_of("T", inverse_T, index) if isinstance(inverse_T, Tensor) else inverse_T,
-                None if compared is None else self._rows_of("compared", compared, index),
+                None if left_out is None else self._rows_of("left_out", left_out, index),
                 table.k.index_select(0, index)[:, None],
                 table.W_own.index_select(0, index)[:, None],
             )
@@ -191,7 +192,7 @@ class _Sums:
             self.grad_z[rows].sub_(pulled.index_select(0, table.index))
 
     def _push(
-        self, rows: slice, inverse_T: Tensor | float, compared: Tensor | None, k: Tensor, W_own: Tensor
+        self, rows: slice, inverse_T: Tensor | float, left_out: Tensor | None, k: Tensor, W_own: Tensor
     ) -> None:
         """sum_i k_i log sum_a exp(s_ia / T_ia), pair by pair; takes own rows out of what pulls."""
         z, own = self.z[rows], self.own[rows]  # (R, D), (R, 1)
@@ -200,14 +201,14 @@ class _Sums:
         if self.log_beta is not None:
             logits.add_(self.log_beta)
         own_logits = logits.gather(1, own)  # (R, 1)
-        if compared is None:
+        if left_out is None:
             logits.scatter_(1, own, torch.where(self.has_own[rows], MASKED, own_logits))
             largest = logits.amax(1, keepdim=True)  # (R, 1)
             e = logits.sub_(largest).exp_()  # (R, A)
             total = e.sum(1, keepdim=True)  # (R, 1)
         else:
-            compared.scatter_(1, own, compared.gather(1, own).masked_fill_(self.has_own[rows], 0))
-            largest, e, total = _exponentials(logits, compared)
+            left_out.scatter_(1, own, left_out.gather(1, own).masked_fill_(self.has_own[rows], 1))
+            largest, e, total = _exponentials(logits, left_out)
         self.value += (k * (largest + total.log()) + W_own * own_logits).sum()
         if self.grad_z is None and self.grad_other is None:
             return
@@ -215,7 +216,7 @@ class _Sums:
         G.scatter_add_(1, own, W_own).mul_(inverse_T)  # (R, A)  dL/ds, less what `_pull` has
         self._add_gradient(rows, G)
 
-    def _pull_and_push(self, rows: slice, table: PairTable, compared: Tensor) -> None:
+    def _pull_and_push(self, rows: slice, table: PairTable, left_out: Tensor) -> None:
         """sum_i k_i log sum_a exp(s_ia / T_ia) - sum_p W_ip s_ip / T_ip, pair by pair; W = 0 outside A(i)."""
         W, inverse_T, k = table.W, table.inverse_T, table.k[:, None]
         logits = _matrix("logits", len(W), self.z_other)  # (R, A)
@@ -223,7 +224,7 @@ class _Sums:
         if self.log_beta is not None:
             logits.add_(self.log_beta)
         self.value -= torch.dot(W.view(-1), logits.view(-1))
-        largest, e, total = _exponentials(logits, compared)
+        largest, e, total = _exponentials(logits, left_out)
         self.value += (k * (largest + total.log())).sum()
         if self.grad_z is not None or self.grad_other is not None:
             self._add_gradient(rows, e.mul_(k / total).sub_(W).mul_(inverse_T))  # (R, A)  dL/ds
@@ -246,16 +247,17 @@ class _Sums:
         return torch.index_select(matrix, 0, index, out=_matrix(name, len(index), self.z_other))
 
 
-def _exponentials(logits: Tensor, compared: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def _exponentials(logits: Tensor, left_out: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """The largest logit of each row among its comparisons, exp(logit - largest), and its sum; in place.
 
     Args:
         logits: Logits of all pairs. (R, A)
-        compared: 1 for comparisons, else 0. (R, A)
+        left_out: 0 for comparisons, 1 for what is none. (R, A)
     """
-    largest = logits.sub_(1 - compared, alpha=-MASKED).amax(1, keepdim=True)  # (R, 1)
+    largest = logits.add_(left_out, alpha=MASKED).amax(1, keepdim=True)  # (R, 1)
     # exp() of less is slow on a CPU and lost in the sum.
-    e = logits.sub_(largest).clamp_min_(_LEAST_LOGIT).exp_().mul_(compared)  # (R, A)
+    e = logits.sub_(largest).clamp_min_(_LEAST_LOGIT).exp_()  # (R, A)
+    e.addcmul_(e, left_out, value=-1)  # exactly 0 where nothing is compared
     total = e.sum(1, keepdim=True).clamp_min_(1)  # (R, 1)  1 where there is nothing to compare
     return largest, e, total
 

@@ -90,7 +90,9 @@ class MARCLoss(PairLoss):
 
     def weights(self, sets: LabelSets) -> Tensor | float:
         """w_ip, meant for positive pairs: elsewhere c is 0 and w finite, f being at least 1. (U, V)"""
-        return pair_weights(self.frequencies.of_pairs(sets.y, sets.y_other), self.eps) if self.plr else 1.0
+        if not self.plr:
+            return 1.0
+        return sets.pairwise(lambda y, y_other: pair_weights(self.frequencies.of_pairs(y, y_other), self.eps))
 
 
 class WgMARCLoss(MARCLoss):

@@ -11,7 +11,7 @@ from marcir.labels.sets import DistinctSets, distinct_sets
 from marcir.losses.base import MultiLabelLoss
 from marcir.losses.contrast import KEPT_ELEMENTS, PairTable, contrast
 from marcir.losses.inputs import Comparison
-from marcir.losses.pairs import LabelSets, Pairs
+from marcir.losses.pairs import LabelRows, LabelSets, Pairs
 
 # Pairs per block on a GPU: enough to be worth a kernel launch.
 _BLOCK_ELEMENTS_ELSEWHERE = 1 << 25
@@ -23,8 +23,8 @@ LEAST_T = 1e-6
 _MANY_ROWS, _FEW_SETS = 256, 0.4
 # Elements of the weights of label sets before they are expanded to rows.
 _TABLE_ELEMENTS = 1 << 20
-# The same of rows with unknown labels: the dozen matrices of a table should fit the cache of a CPU.
-_ROW_TABLE_ELEMENTS = 1 << 17
+# The same of rows with unknown labels: more is not faster, and less is many calls for little work.
+_ROW_TABLE_ELEMENTS = 1 << 19
 
 
 class PairLoss(MultiLabelLoss):
@@ -162,7 +162,7 @@ class Tables:
             W_own=W.gather(1, sets.own.clamp_min(0)[:, None]).squeeze(1) * (sets.own >= 0),
             count=pairs.count,
             inverse_T=_inverse(pairs.T),
-            compared=None if sets.left_out is None else (~sets.left_out).to(y.dtype),
+            left_out=sets.left_out,
         )
 
     def _pairs(self, sets: LabelSets, anchors: Tensor) -> Pairs:
@@ -185,22 +185,26 @@ class RowTables(Tables):
         self.constant = comparison.y.new_zeros(())
 
     def __iter__(self) -> Iterator[PairTable]:
-        y, y_other, own = self.comparison.y, self.comparison.y_other, self.comparison.own
+        y, y_other = self.comparison.y, self.comparison.y_other
+        batch = LabelRows.from_rows(y, y_other, self.comparison.own, unknowns=True)
         step = max(1, _ROW_TABLE_ELEMENTS // len(y_other))
         step = min(step, self.loss.chunk_size or step)
-        for rows in torch.arange(len(y), device=y.device).split(step):
-            sets = LabelSets.from_rows(y[rows], y_other, own[rows], unknowns=True)
-            pairs = self._pairs(sets, torch.ones_like(sets.n))
-            W = pairs.W * sets.multiplicity  # (R, A)  0 for the own row
-            yield PairTable(
-                index=rows - rows[0],
-                W=W,
-                k=W.sum(1),
-                W_own=torch.zeros_like(sets.n),
-                count=pairs.count,
-                inverse_T=_inverse(pairs.T),
-                compared=sets.multiplicity,
-            )
+        for start in range(0, len(y), step):
+            yield self._table_of_rows(batch.anchors(slice(start, start + step)))
+
+    def _table_of_rows(self, sets: LabelRows) -> PairTable:
+        """The table of some anchors; adds them to the counts."""
+        left_out = sets.left_out
+        pairs = self._pairs(sets, torch.ones_like(sets.n))
+        return PairTable(
+            index=torch.arange(len(sets.y), device=sets.y.device),
+            W=pairs.W,  # (R, A)  0 for the own row, which shares nothing
+            k=pairs.W.sum(1),
+            W_own=torch.zeros_like(sets.n),
+            count=pairs.count,
+            inverse_T=_inverse(pairs.T),
+            left_out=None if left_out is None else sets.replace_own(left_out, 1),
+        )
 
 
 def _states(y: Tensor, unknowns: bool) -> Tensor:

@@ -6,13 +6,16 @@ set is a pair of sets, the labels present and the labels known (Reading R24). Wh
 every row is a set.
 """
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Self
 
 import torch
 from torch import Tensor
 
-from marcir.labels.overlap import intersection_sizes, known_union_sizes, may_share
+from marcir.labels.overlap import intersection_sizes, known_union_sizes, sharing_balance
+from marcir.labels.sets import distinct_sets
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +41,7 @@ class LabelSets:
     @classmethod
     def from_rows(
         cls, y: Tensor, y_other: Tensor, own: Tensor, unknowns: bool, sizes: Tensor | None = None
-    ) -> "LabelSets":
+    ) -> Self:
         """Label sets from labels that may be unknown (-1); without sizes, every row is its own set."""
         sizes = y_other.new_ones(len(y_other)) if sizes is None else sizes
         if not unknowns:
@@ -46,30 +49,42 @@ class LabelSets:
         known, known_other = (y >= 0).to(y.dtype), (y_other >= 0).to(y.dtype)
         return cls(y.clamp_min(0), y_other.clamp_min(0), sizes, own, known, known_other)
 
-    @cached_property
-    def multiplicity(self) -> Tensor:
-        """Number of comparisons of each set, without the anchor's own row and those left out. (U, V)"""
-        sizes = self.sizes.to(self.y.dtype).expand(len(self.y), -1)
-        m = sizes.clone() if self.left_out is None else sizes * (~self.left_out).to(sizes.dtype)
-        has_own = (self.own >= 0).to(m.dtype)[:, None]
-        return m.scatter_add_(1, self.own.clamp_min(0)[:, None], -has_own)
+    def anchors(self, rows: slice) -> Self:
+        """The same comparisons with some of the anchors."""
+        known = None if self.known is None else self.known[rows]
+        return replace(self, y=self.y[rows], own=self.own[rows], known=known)
 
     @cached_property
+    def multiplicity(self) -> Tensor:
+        """Number of rows of each set, without the anchor's own row. (U, V)"""
+        m = self.sizes.to(self.y.dtype).expand(len(self.y), -1).clone()
+        return m.scatter_add_(1, self.own.clamp_min(0)[:, None], -self.has_own)
+
+    @property
+    def has_own(self) -> Tensor:
+        """1 for an anchor whose own row is among the comparisons, else 0. (U, 1)"""
+        return (self.own >= 0).to(self.y.dtype)[:, None]
+
+    @property
     def left_out(self) -> Tensor | None:
-        """Sets that share no known label with the anchor but may share one; None if all are known. (U, V)"""
+        """1 for sets that share no known label with the anchor but may share one, else 0. (U, V)
+
+        None if all labels are known.
+        """
         if self.known is None or self.known_other is None:
             return None
-        return may_share(self.y, self.known, self.y_other, self.known_other)
+        return sharing_balance(self.y, self.known, self.y_other, self.known_other).lt_(0)
 
     @cached_property
     def partners(self) -> Tensor:
         """|P_k(i)|, the comparisons with label k of the anchor; 0 where k is not the anchor's. (U, L)"""
-        return self.y * (self.multiplicity @ self.y_other)
+        own = self.has_own * self.y_other.index_select(0, self.own.clamp_min(0))  # (U, L)
+        return self.y * (self.sizes.to(self.y.dtype) @ self.y_other - own)
 
     @cached_property
     def shared(self) -> Tensor:
         """Number of shared labels. (U, V)"""
-        return intersection_sizes(self.y, self.y_other)
+        return self.sum_over_shared(self.y)
 
     @cached_property
     def n(self) -> Tensor:
@@ -91,7 +106,7 @@ class LabelSets:
         """Number of labels of comparisons that the anchor knows, |y_p n K_i|. (U, V), or (V,) if all"""
         return self.n_other if self.known is None else intersection_sizes(self.known, self.y_other)
 
-    @cached_property
+    @property
     def union(self) -> Tensor:
         """Number of labels that either has and both know. (U, V)"""
         if self.known is None or self.known_other is None:
@@ -103,14 +118,48 @@ class LabelSets:
         """Jaccard overlap of what both know. (U, V)"""
         return self.shared / self.union.clamp_min(1)
 
+    def sum_over_shared(self, values: Tensor) -> Tensor:
+        """Sum over shared labels k of x_ik, with x_ik = 0 where k is not the anchor's. (U, L) -> (U, V)"""
+        return intersection_sizes(values, self.y_other)
+
+    def pairwise(self, function: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
+        """f(y_i, y_p) of the labels that are present. (U, V)"""
+        return function(self.y, self.y_other)
+
     def sum_over_others(self, matrix: Tensor) -> Tensor:
-        """sum_{a in A(i)} M_ia over the comparisons themselves, not over their sets. (U, V) -> (U,)"""
+        """sum_{a in A(i)} M_ia over the comparisons themselves, not over their sets. (U, V) -> (U,)
+
+        Where no label is shared M is 0, so it is on what is left out.
+        """
         return (matrix * self.multiplicity).sum(1)
 
     def share_of_others(self, matrix: Tensor) -> Tensor:
         """M_ip / sum_{a in A(i)} M_ia; a row without positives stays zero. (U, V) -> (U, V)"""
         total = self.sum_over_others(matrix)[:, None]
         return matrix / torch.where(total > 0, total, torch.inf)
+
+
+class LabelRows(LabelSets):
+    """Label sets where every row is its own set, so that an anchor's own row can share nothing with it."""
+
+    def sum_over_shared(self, values: Tensor) -> Tensor:
+        """Sum over shared labels k of x_ik; 0 for the own row. (U, L) -> (U, V)"""
+        return self.replace_own(super().sum_over_shared(values), 0)
+
+    def pairwise(self, function: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
+        """f(y_i, y_p), once for rows with the same labels present, whatever is known besides. (U, V)"""
+        anchors, others = distinct_sets(self.y), distinct_sets(self.y_other)
+        of_sets = function(self.y[anchors.first], self.y_other[others.first])
+        return of_sets.index_select(1, others.index).index_select(0, anchors.index)
+
+    def sum_over_others(self, matrix: Tensor) -> Tensor:
+        """sum_{a in A(i)} M_ia, where M is 0 if no label is shared. (U, V) -> (U,)"""
+        return matrix.sum(1)
+
+    def replace_own(self, matrix: Tensor, value: float) -> Tensor:
+        """Write a value where the comparison is the anchor's own row, in place. (U, V)"""
+        own = self.own.clamp_min(0)[:, None]
+        return matrix.scatter_(1, own, torch.where(self.has_own > 0, value, matrix.gather(1, own)))
 
 
 def no_comparison(sets: LabelSets) -> Tensor:
@@ -139,7 +188,7 @@ class Pairs:
 def labelwise_shares(sets: LabelSets) -> Tensor:
     """c_ip = sum over shared labels k of 1 / |P_k(i)|  (the inner means of Eq. 3). (U, V)"""
     P = sets.partners  # (U, L)
-    return torch.where(P > 0, P.reciprocal(), 0) @ sets.y_other.T
+    return sets.sum_over_shared(torch.where(P > 0, P.reciprocal(), 0))
 
 
 def valid_labels(sets: LabelSets) -> Tensor:
