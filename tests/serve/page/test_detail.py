@@ -107,7 +107,7 @@ def test_hits_are_exported_as_csv_geojson_and_geoparquet(visit: Visit, tmp_path:
     visit.open({"id": FIRST, "none": "tree", "offset": 2, "limit": 10})
     ids = visit.shows("/api/search", id=FIRST, none="tree", offset=2, limit=10)
     for name in ("CSV, these 10 hits", "GeoJSON, the first 200 hits", "GeoParquet, these 10 hits"):
-        visit.page.locator(".menu summary").click()
+        visit.page.locator(".menu summary", has_text="Export").click()
         with visit.page.expect_download() as download:
             visit.role("link", name).click()
         download.value.save_as(tmp_path / download.value.suggested_filename)
@@ -123,7 +123,7 @@ def test_an_export_that_is_refused_says_why(visit: Visit) -> None:
     hits = visit.server.get("/api/search", id=FIRST, limit=200)["hits"]
     at = next(at for at, hit in enumerate(hits) if not hit["bbox"])
     visit.open({"id": FIRST, "offset": at, "limit": 1})
-    visit.page.locator(".menu summary").click()
+    visit.page.locator(".menu summary", has_text="Export").click()
     visit.role("link", "GeoJSON, this hit").click()
     status, sentence = visit.server.refusal("/api/search", id=FIRST, offset=at, limit=1, format="geojson")
     assert status == 422

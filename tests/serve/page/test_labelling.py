@@ -183,11 +183,6 @@ def test_labels_of_the_table_and_of_the_page_are_told_apart(
     detail.get_by_label("Label, known or new").press("Enter")
     expect(detail.locator('[data-label="Kran"]')).to_have_attribute("data-state", "present")
     assert labels_of(editing_server, FIRST) == {"Neubau": "present", "Kran": "present"}
-    detail.get_by_label("Label, known or new").fill("Mole")
-    detail.get_by_role("button", name="Absent", exact=True).click()
-    expect(detail.locator('[data-label="Mole"]')).to_have_attribute("data-state", "absent")
-    mole = [each for each in history_of(editing_server, FIRST) if each["label"] == "Mole"]
-    assert [(each["before"], each["state"]) for each in mole] == [("cleared", "absent")], "no false step"
 
 
 @pytest.mark.parametrize(
@@ -439,18 +434,6 @@ def test_images_that_leave_the_filter_when_they_are_labelled_make_no_gap(
         visit.page.keyboard.press(f"Shift+Digit{key}")
         until_stated(visit, image, {"tree": "absent"})
         visit.page.keyboard.press("ArrowRight")
-
-
-def test_all_that_the_page_says_of_an_image_is_withdrawn_also_what_is_on_no_key(labelling: Visit) -> None:
-    image, names = shown_image(labelling), key_labels(labelling)
-    give(labelling.server, "Kran", "absent", image)
-    labelling.page.keyboard.press("1")
-    until_stated(labelling, image, {"Kran": "absent", names[0]: "present"})
-    others = dialog(labelling).locator(".labelling-others")
-    expect(others).to_contain_text("absent: Kran")
-    labelling.page.keyboard.press("0")
-    until_stated(labelling, image, {})
-    expect(others).to_have_count(0)
 
 
 @pytest.mark.parametrize("state", ["present", "absent", "unknown"])
