@@ -461,6 +461,9 @@ def test_tiles_of_another_service_are_the_only_requests_to_it(
         visit = drawing(server)
         visit.page.route("https://tiles.example/**", answer)
         chart = open_map(visit, "13.35,52.47,10", id=ID)
+        for _ in range(50):  # tiles are faded in after they are loaded
+            if (chart.pixels((13.25, 52.47)) == 90).all():
+                break
         assert (chart.pixels((13.25, 52.47)) == 90).all()
         assert asked
         assert all(re.fullmatch(r"https://tiles\.example/\d+/\d+/\d+\.png", url) for url in asked)
