@@ -137,7 +137,7 @@ def _merge(
 
 def _apply(page: PageLabels, image: str, label: str, state: Statement) -> None:
     """Note a statement; earlier pages keep the dictionary that an image has there."""
-    states = {name: said for name, said in page.get(image, {}).items() if name != label}
+    states = {name: known for name, known in page.get(image, {}).items() if name != label}
     if state != "cleared":
         states[label] = state
     if states:

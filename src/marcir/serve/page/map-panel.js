@@ -105,7 +105,7 @@ export function makeMapPanel({ getState, go, onSearch, onView }) {
     writeWhere(null, null);
   }
 
-  /** Puts the panel where the screen has room for it. */
+  /** Puts the panel where it fits on the screen. */
   function arrange() {
     const beside = BESIDE.matches;
     if (beside) byId("columns").append(panel);
