@@ -25,8 +25,8 @@ import numpy as np
 
 from marcir.files import cache_folder
 from marcir.search import Row
-from marcir.search.index import _update_map
 from marcir.search.lance import LanceStore
+from marcir.search.map_update import update_map
 from marcir.search.records import About
 from serve import LABELS, PART, name
 
@@ -55,7 +55,7 @@ def make_store(rows: int, dim: int) -> Path:
         store.optimize()
         store.build_index()
         begin = time.perf_counter()
-        _update_map(store, "pca")
+        update_map(store, "pca")
         print(f"map of {rows:,} rows: {time.perf_counter() - begin:.1f} s")
         folder.parent.mkdir(parents=True, exist_ok=True)
         made.rename(folder)

@@ -240,7 +240,7 @@ def test_the_model_of_a_store_on_object_storage_is_scored(monkeypatch: pytest.Mo
     asked = SimpleNamespace(model="s3://bucket/a.store/", name=None, device="cpu")
     monkeypatch.setattr("marcir.search.lance.LanceStore", lambda uri: uri)
     monkeypatch.setattr(
-        "marcir.search.queries.unpacked_model",
+        "marcir.search.stored_model.unpacked_model",
         lambda store, device: SimpleNamespace(path=f"model of {store}"),
     )
     assert _model_folder(asked) == "model of s3://bucket/a.store/"  # type: ignore[arg-type]

@@ -5,7 +5,7 @@ import signal
 import sys
 
 from marcir.cli import main
-from marcir.search import index as index_module
+from marcir.search import index_run
 from marcir.search.lance import LanceStore
 
 if __name__ == "__main__":
@@ -18,7 +18,7 @@ if __name__ == "__main__":
         commits -= 1
         add(store, rows)
 
-    index_module._COMMIT = 64
-    index_module._COMMIT_SECONDS = float("inf")  # a slow machine must not commit sooner
+    index_run._COMMIT = 64
+    index_run._COMMIT_SECONDS = float("inf")  # a slow machine must not commit sooner
     LanceStore.add = counted_add  # type: ignore[method-assign]
     sys.exit(main(["index", *sys.argv[3:]]))

@@ -11,7 +11,8 @@ BATCH = 4
 def announcing_index(connection: Connection) -> None:
     """Send "ready" after the imports; then index what is received, announcing each step before it begins."""
     from marcir.model.encoder import Encoder
-    from marcir.search import index as stage
+    from marcir.search import index_run
+    from marcir.search.index import index
     from marcir.search.lance import LanceStore
 
     def announced(step: str, run: Callable[..., Any]) -> Callable[..., Any]:
@@ -26,11 +27,9 @@ def announcing_index(connection: Connection) -> None:
     LanceStore.add = announced(add, LanceStore.add)  # type: ignore[method-assign]
     LanceStore.optimize = announced(optimize, LanceStore.optimize)  # type: ignore[method-assign]
     Encoder.embed = announced(embed, Encoder.embed)  # type: ignore[method-assign]
-    stage._COMMIT = BATCH  # small commits, so that a kill meets one
+    index_run._COMMIT = BATCH  # small commits, so that a kill meets one
     connection.send("ready")
     model, images, store, labels, *shard = connection.recv()
-    stage.index(
-        images, store, model=model, labels=labels, batch_size=BATCH, shard=shard[0] if shard else None
-    )
+    index(images, store, model=model, labels=labels, batch_size=BATCH, shard=shard[0] if shard else None)
     connection.send("done")
     connection.recv()  # until killed, or let go

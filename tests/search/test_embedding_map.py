@@ -12,8 +12,9 @@ from marcir.errors import DependencyError, UnusableStoreError
 from marcir.search import MemoryStore, Row
 from marcir.search import embedding_map as module
 from marcir.search.embedding_map import EmbeddingMap, MapMethod, points_of_rows, principal_axes, updated_map
-from marcir.search.index import _update_map, index
+from marcir.search.index import index
 from marcir.search.lance import LanceStore
+from marcir.search.map_update import update_map
 from marcir.search.records import About
 from serve.small_archive import write_images, write_model
 
@@ -202,14 +203,14 @@ def test_a_map_by_umap_is_kept_where_its_package_is_missing(
     points, axes = np.zeros((20, 2), np.float32), np.zeros((2, DIM))
     store.write_map(EmbeddingMap("umap", 20, store.ids(), points, np.zeros(DIM), axes))
     store.add(rows(4, 20))
-    assert _update_map(store, None) == []
+    assert update_map(store, None) == []
     assert len(stored_map(tmp_path / "a.store").ids) == 24, "put beside others"
     store.add(rows(1, 24))
     for _ in range(2):
-        (note,) = _update_map(store, None)
+        (note,) = update_map(store, None)
         assert "pip install umap-learn, or make another one with --map pca" in note
     assert len(stored_map(tmp_path / "a.store").ids) == 24
-    assert _update_map(store, "pca") == []
+    assert update_map(store, "pca") == []
     assert (stored_map(tmp_path / "a.store").method, stored_map(tmp_path / "a.store").made_of) == ("pca", 25)
 
 
@@ -231,7 +232,7 @@ def test_a_map_that_others_write_too_ends_with_all_images(
 
     monkeypatch.setattr(LanceStore, "write_map", write_beside_others)
     monkeypatch.setattr("marcir.search.index.back_off", lambda failures: None)
-    _update_map(store, None)
+    update_map(store, None)
     made = store.read_map()
     assert made is not None
     assert (calls, made.ids) == ([20, 20, 21], store.ids())

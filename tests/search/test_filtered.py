@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from marcir.errors import StoreError
-from marcir.search import Filter, Row
+from marcir.search import Filter, Row, conditions, lance_optimize, probes
 from marcir.search import approximate as approximate_module
-from marcir.search import lance as lance_module
 from marcir.search.lance import LanceStore
 from marcir.search.records import About
 from marcir.search.store import Snapshot
@@ -48,8 +47,8 @@ def clustered() -> list[Row]:
 def exact(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LanceStore]:
     """A store with an approximate index of about 200 partitions, and rows that came after it."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(lance_module, "PARTITION_ROWS", PARTITION)
-        patch.setattr(approximate_module, "PARTITION_ROWS", PARTITION)
+        patch.setattr(lance_optimize, "PARTITION_ROWS", PARTITION)
+        patch.setattr(probes, "PARTITION_ROWS", PARTITION)
         made = LanceStore.create(tmp_path_factory.mktemp("filtered") / "store", About("m" * 64, DIM, ""), {})
         rows = clustered()
         made.add(rows[:-200])
@@ -130,14 +129,14 @@ CHOSEN = (*(f"{place:06}" for place in range(0, ROWS, 3)), "gone", "it's none", 
 def test_a_filter_that_names_many_images_is_exact_and_no_long_condition(
     exact: LanceStore, approximate: LanceStore, where: Filter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    texts = approximate_module._texts
+    texts = conditions.texts
 
     def short(values: Iterable[str]) -> str:
         given = list(values)
-        assert len(given) <= approximate_module.IDS_PER_QUERY
+        assert len(given) <= conditions.IDS_PER_QUERY
         return texts(given)
 
-    monkeypatch.setattr(approximate_module, "_texts", short)
+    monkeypatch.setattr(conditions, "texts", short)
     monkeypatch.setattr(approximate_module, "_TAKEN", 1000)
     for vectors, offset in ((queries(exact, 3), 0), (np.ones((1, DIM)), 20)):
         for one, two in zip(

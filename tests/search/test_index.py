@@ -26,7 +26,7 @@ from marcir.data import image_folder
 from marcir.data.image_source import SourceImage
 from marcir.errors import ClusterError, DataError
 from marcir.model.model import load_model
-from marcir.search import index as index_module
+from marcir.search import index_run
 from marcir.search import lance as lance_module
 from marcir.search.image_rows import NotEmbedded, embed_rows, thumbnail
 from marcir.search.index import Indexed, index
@@ -231,7 +231,7 @@ def test_many_other_labels_are_written_in_several_commits(
     model: Path, images: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     index(images, tmp_path / "store", model=model)
-    monkeypatch.setattr(index_module, "_COMMIT", 16)
+    monkeypatch.setattr(index_run, "_COMMIT", 16)
     assert counts(index(images, tmp_path / "store", model=model, labels=images / "labels.csv")) == (
         0,
         0,
@@ -516,7 +516,7 @@ def test_a_store_as_it_is_between_any_two_steps_is_finished_by_the_next_run(
         return copy_and_run
 
     with monkeypatch.context() as patch:
-        patch.setattr(index_module, "_COMMIT", 16)
+        patch.setattr(index_run, "_COMMIT", 16)
         patch.setattr(LanceStore, "add", copied_before(LanceStore.add))
         patch.setattr(LanceStore, "optimize", copied_before(LanceStore.optimize))
         index(images, store, model=model, labels=images / "labels.csv", batch_size=8)

@@ -13,9 +13,10 @@ import numpy as np
 import pytest
 
 from marcir.search import Row
-from marcir.search.index import fingerprint_of_model, index, model_files
+from marcir.search.index import index, model_files
 from marcir.search.lance import LanceStore
 from marcir.search.records import About
+from marcir.search.stored_model import fingerprint_of_model
 from search.index_process import announcing_index
 from search.processes import creating, start_process
 from serve.server_process import Server, serving, until

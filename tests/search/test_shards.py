@@ -12,7 +12,6 @@ import pytest
 
 from marcir.cli import main
 from marcir.errors import ConfigError, StoreError
-from marcir.search import index as index_module
 from marcir.search import lance_io
 from marcir.search.index import Indexed, index
 from marcir.search.lance import LanceStore
@@ -234,7 +233,7 @@ def test_the_locks_of_shards_are_no_other_things_in_the_folder(
 
         return note
 
-    monkeypatch.setattr(index_module.LanceStore, "optimize", noted(LanceStore.optimize))
+    monkeypatch.setattr(LanceStore, "optimize", noted(LanceStore.optimize))
     index(images, tmp_path / "s", model=model, shard=(0, 2))
     assert index(images, tmp_path / "s", model=model).rows == 40
     assert optimized == [True, False]

@@ -12,10 +12,12 @@ import pytest
 
 from marcir.data.image_source import WindowCut
 from marcir.errors import StoreError, UnusableStoreError
-from marcir.search import Row, lance_io
+from marcir.search import Row, lance_create, lance_io
 from marcir.search import lance as lance_module
-from marcir.search.arrow import KEY, has_key
+from marcir.search.arrow import KEY, has_key, to_table
 from marcir.search.lance import LanceStore
+from marcir.search.lance_create import create_tables
+from marcir.search.lance_optimize import has_index
 from marcir.search.records import About
 
 ABOUT, OTHER = About("a" * 64, 8, "/archive"), About("b" * 64, 8, "/archive")
@@ -114,10 +116,10 @@ def test_a_table_that_is_made_a_moment_after_another_process_made_and_filled_it_
         return create(*arguments, mode="overwrite")
 
     monkeypatch.setattr(lancedb.db.LanceDBConnection, "create_table", replace)
-    monkeypatch.setattr(lance_module, "whole_tables", lambda db: set())
+    monkeypatch.setattr(lance_create, "whole_tables", lambda db: set())
     with pytest.raises(StoreError, match="another model"):
-        lance_module._create_tables(store.uri, OTHER, MODELS[OTHER.model], False)
-    lance_module._create_tables(store.uri, ABOUT, MODELS[ABOUT.model], False)
+        create_tables(store.uri, OTHER, MODELS[OTHER.model], False)
+    create_tables(store.uri, ABOUT, MODELS[ABOUT.model], False)
     monkeypatch.undo()
     again = LanceStore(store.uri)
     assert (again.about, again.model_files()) == (ABOUT, MODELS[ABOUT.model])
@@ -136,7 +138,7 @@ def test_skipped_windows_are_kept_where_another_process_makes_their_table_a_mome
         return create(*arguments, mode="overwrite")
 
     monkeypatch.setattr(lancedb.db.LanceDBConnection, "create_table", replace)
-    lance_module._create_tables(first.uri, about, MODELS[ABOUT.model], False)
+    create_tables(first.uri, about, MODELS[ABOUT.model], False)
     second.add_skipped({"b.tif@x=0": "g"})
     assert LanceStore(first.uri).skipped() == {"a.tif@x=0": "f", "b.tif@x=0": "g"}
 
@@ -150,9 +152,9 @@ def test_writers_of_the_same_images_leave_no_row_double(tmp_path: Path, indexed:
     store = LanceStore.create(tmp_path / "store", ABOUT, MODELS[ABOUT.model])
     store = without_key(store) if early else store
     if indexed:
-        store._table.add(lance_module.to_table(rows(0), 8, ()))
-        store._optimize(lance_module._KEPT_VERSIONS)
-        assert store._has_index("id")
+        store._table.add(to_table(rows(0), 8, ()))
+        store._optimize_or_leave(lance_module._KEPT_VERSIONS)
+        assert has_index(store.uri, store._table, "id")
     opened = [LanceStore(store.uri) for _ in range(WRITERS)]
 
     def write(number: int) -> None:

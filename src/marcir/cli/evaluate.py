@@ -129,7 +129,7 @@ def _model_folder(options: argparse.Namespace) -> str | Path | None:
     if options.model is None or not _may_be_store(options.model):
         return options.model  # type: ignore[no-any-return]
     from marcir.search.lance import LanceStore
-    from marcir.search.queries import unpacked_model
+    from marcir.search.stored_model import unpacked_model
 
     store = LanceStore(options.model)
     name = options.model.rstrip("/").rpartition("/")[2] if "://" in options.model else None

@@ -2,7 +2,7 @@
 # ruff: noqa: D102  (documented in `Snapshot`)
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
@@ -14,12 +14,11 @@ import pyarrow.compute as pc
 
 from marcir.checks import check_int
 from marcir.data.prefetch import in_batches
-from marcir.search.area import Box, enclosing_box, parts_of
+from marcir.search.area import enclosing_box
 from marcir.search.arrow import (
     CORNERS,
     DETAILS,
     LABELS,
-    OPTIONAL,
     PLACE,
     UNKNOWN,
     complete,
@@ -28,44 +27,20 @@ from marcir.search.arrow import (
     to_rows,
     vector_matrix,
 )
+from marcir.search.conditions import IDS_PER_QUERY, condition_of, one_of, texts
 from marcir.search.exact import random_rows
 from marcir.search.lance_io import translate_errors
+from marcir.search.lance_table import LanceTable
 from marcir.search.listing_order import Listed, SortKey
 from marcir.search.missing import missing, no_common_image, unknown_label
 from marcir.search.places import PlaceIndex
+from marcir.search.probes import REFINE, probes
 from marcir.search.records import Extent, Filter, LabelStates, Neighbour, Row, check_queries
 from marcir.search.relabelled import relabelled
-from marcir.search.store import OptionalField, RowTable, Snapshot
+from marcir.search.store import OptionalField, Snapshot
 from marcir.search.table_rows import TableRows
 from marcir.search.topk import best
 
-# An approximate index alone finds two of three neighbours; candidates are compared exactly again.
-REFINE = 10
-# Vectors per partition of the index, and the share of the partitions that a search without filter reads: half
-# gave recall@10 0.988 on 200,000 clustered vectors, a third 0.973 in 0.94 of the time; at least 0.998 both
-# on 1,000,000.
-PARTITION_ROWS = 1000
-PROBED = 0.5
-_MIN_PROBED = 20
-_ALL = 10**6  # partitions: more than any index has
-# With a filter, the partitions near a query may hold none of the nearest rows that pass. Recall@10 on
-# 1,000,000 clustered vectors, by the share of the partitions that is read; "own" labels belong to whole
-# clusters, as those of images do, the others to random rows:
-#
-#     rows that pass    100 %   90 %   10 %   10 % own   2 %    2 % own   0.1 %   0.1 % own
-#     a third           1.000   0.996  0.996  0.708      0.958  0.767     0.725   0.562
-#     half              1.000   1.000  1.000  0.921      0.992  0.904     0.892   0.596
-#     70 %              1.000   1.000  1.000  1.000      1.000  1.000     0.983   0.596
-#     all               1.000   1.000  1.000  1.000      1.000  1.000     1.000   1.000
-#
-# So the share grows until as many passing rows are read as without a filter; all partitions where half of the
-# rows or fewer pass. Reading all took up to twice as long as reading a third.
-# Rows that pass and are compared exactly instead: on a busy machine about 1,000 of 1,000,000 took 130 to 290
-# ms where all partitions took 120 to 180 ms, on a less busy one 44 ms and 93 ms. Both should grow with their
-# rows, hence a share for larger tables, which was not measured.
-_FEW = 1000
-_FEW_SHARE = 0.001
-IDS_PER_QUERY = 500
 # Rows that are read by their row ids at a time, where there may be many.
 _TAKEN = 2**14
 # How much deeper a search by place goes where too many of the nearest only have their boxes there.
@@ -91,7 +66,7 @@ class _Held:
     counts: _Counts | None = None
 
 
-class ApproximateSearch(Snapshot, RowTable):
+class ApproximateSearch(LanceTable, Snapshot):
     """A `Snapshot` that reads the LanceDB table for every question, with its approximate index if it has one.
 
     Neighbours are searched in multiples of a page. A deeper search may find others: pages of one search are
@@ -107,7 +82,8 @@ class ApproximateSearch(Snapshot, RowTable):
     exact = False
 
     def __init__(self, uri: str, table: Any, dim: int, page: int = 1) -> None:
-        self._uri, self._table, self._dim, self._page = uri, table, dim, page
+        super().__init__(uri, table)
+        self._dim, self._page = dim, page
         self._version = str(table.version)
         self._held = _Held()
         self._relabelled: Callable[[Row], Row] | None = None  # where labels are not those of the table
@@ -124,8 +100,8 @@ class ApproximateSearch(Snapshot, RowTable):
         self._check_labels(where)
         if where is not None and _names_many(where):
             return [found[offset:] for found in self._best_of(queries, end, where)]
-        total, condition = self._count(None), self._condition(where)
-        passing = total if condition is None else self._count(condition)
+        total, condition = self.count_rows(), self._condition(where)
+        passing = total if condition is None else self.count_rows(condition)
         wanted = math.ceil(end / self._page) * self._page
         return [self._best(query, wanted, where, condition, passing, total)[offset:end] for query in queries]
 
@@ -239,14 +215,10 @@ class ApproximateSearch(Snapshot, RowTable):
             return len(self.rows(where))
         if where is not None and where.by_place:
             return int(self._passing(["id"], where).num_rows)
-        return self._count(self._condition(where))
+        return self.count_rows(self._condition(where))
 
     def extent(self) -> Extent:
-        with translate_errors(self._uri):
-            batches = (
-                self._table.search().select([*CORNERS, "date"]).limit(self._count(None) or 1).to_batches()
-            )
-            parts = [PlaceIndex(complete(pa.Table.from_batches([batch]), PLACE)) for batch in batches]
+        parts = [PlaceIndex(complete(part, PLACE)) for _, part in self.scan([*CORNERS, "date"])]
         boxes = [box for box in (part.extent() for part in parts) if box is not None]
         dates = [date for part in parts for date in part.dates() if date is not None]
         return Extent(enclosing_box(boxes), min(dates, default=None), max(dates, default=None))
@@ -306,7 +278,7 @@ class ApproximateSearch(Snapshot, RowTable):
         for column, state in (("labels", 1), (UNKNOWN, -1)):
             if column == UNKNOWN and UNKNOWN not in self.optional:
                 continue
-            found = self.select(["id"], f"array_has_any({column}, [{_texts([label])}])", row_ids=True)
+            found = self.select(["id"], f"array_has_any({column}, [{texts([label])}])", row_ids=True)
             states[ordered.find(found["_rowid"])] = state
         unlabelled = " AND ".join(
             f"coalesce(array_length({column}), 0) = 0" for column in self._present(("labels", UNKNOWN))
@@ -324,12 +296,8 @@ class ApproximateSearch(Snapshot, RowTable):
     def products(self, weights: np.ndarray) -> np.ndarray:
         ordered = self._table_rows()
         products = np.zeros(len(ordered), np.float32)
-        with translate_errors(self._uri):
-            query = self._table.search().select(["vector"]).with_row_id(True).limit(max(1, len(ordered)))
-            for batch in query.to_batches():  # they do not all fit into memory
-                table = pa.Table.from_batches([batch])
-                vectors = vector_matrix(table["vector"])
-                products[ordered.find(table["_rowid"])] = vectors @ weights.astype(np.float32)
+        for keys, part in self.scan(["vector"]):  # they do not all fit into memory
+            products[ordered.find(keys)] = vector_matrix(part["vector"]) @ weights.astype(np.float32)
         return products
 
     def _table_rows(self) -> TableRows:
@@ -338,56 +306,6 @@ class ApproximateSearch(Snapshot, RowTable):
         if ordered is None:
             ordered = self._held.ordered = TableRows(self.select(["id", "date"], row_ids=True))
         return ordered
-
-    def select(
-        self,
-        columns: list[str] | None,
-        condition: str | None = None,
-        limit: int | None = None,
-        row_ids: bool = False,
-    ) -> pa.Table:
-        """Columns of the rows that fulfil a condition; all columns and rows by default.
-
-        Args:
-            columns: Their names.
-            condition: In SQL.
-            limit: Number of rows.
-            row_ids: Whether the column `_rowid` is added.
-        """
-        with translate_errors(self._uri):
-            query = self._table.search().with_row_id(row_ids)
-            if columns is not None:
-                query = query.select(self._present(columns))
-            query = query if condition is None else query.where(condition)
-            found = query.limit(limit or max(1, self._table.count_rows())).to_arrow()
-        return complete(found, OPTIONAL if columns is None else columns)
-
-    def scan(self, columns: Sequence[str]) -> Iterator[tuple[np.ndarray, pa.Table]]:
-        with translate_errors(self._uri):
-            query = self._table.search().select(self._present(columns)).with_row_id(True)
-            for batch in query.limit(max(1, self._table.count_rows())).to_batches():
-                table = pa.Table.from_batches([batch])
-                keys = table["_rowid"].to_numpy()
-                yield keys, complete(table, columns).select(list(columns))
-
-    def take(self, keys: np.ndarray, columns: Sequence[str]) -> pa.Table:
-        with translate_errors(self._uri):
-            query = self._table.take_row_ids(keys.tolist()).select(self._present(columns)).with_row_id()
-            found = query.to_arrow()
-        # LanceDB sorts the rows by their ids.
-        order = np.argsort(found["_rowid"].to_numpy())
-        order = order[np.searchsorted(found["_rowid"].to_numpy(), keys, sorter=order)]
-        return complete(found, columns).select(list(columns)).take(order)
-
-    def _present(self, columns: Iterable[str]) -> list[str]:
-        """Those of the columns that the table has."""
-        absent = OPTIONAL.keys() - self.optional
-        return [name for name in columns if name not in absent]
-
-    @property
-    def optional(self) -> set[str]:
-        """The columns of `OPTIONAL` that the table has."""
-        return OPTIONAL.keys() & set(self._table.schema.names)
 
     def _passing(self, columns: list[str], where: Filter | None, row_ids: bool = False) -> pa.Table:
         """Columns of the rows that pass a filter."""
@@ -416,10 +334,6 @@ class ApproximateSearch(Snapshot, RowTable):
 
     def _condition(self, where: Filter | None) -> str | None:
         return condition_of(where, UNKNOWN in self.optional)
-
-    def _count(self, condition: str | None) -> int:
-        with translate_errors(self._uri):
-            return int(self._table.count_rows(condition))
 
     def _nearest(
         self, query: np.ndarray, k: int, condition: str | None, probed: int | None, least: float | None
@@ -493,89 +407,9 @@ class ApproximateSearch(Snapshot, RowTable):
         return {name: present.get(name, 0) for name in every}, {name: unknown.get(name, 0) for name in every}
 
 
-def probes(passing: int, total: int, k: int) -> int | None:
-    """Number of partitions of the index that a search reads; None where it is exact instead.
-
-    Args:
-        passing: Number of rows that pass the filter.
-        total: Number of all rows.
-        k: Number of neighbours.
-
-    >>> probes(1_000_000, 1_000_000, 10), probes(800_000, 1_000_000, 10), probes(900, 1_000_000, 10)
-    (500, 625, None)
-    """
-    if passing <= max(_FEW, k, _FEW_SHARE * total):
-        return None
-    share = PROBED * total / passing
-    return _ALL if share >= 1 else max(_MIN_PROBED, math.ceil(share * total / PARTITION_ROWS))
-
-
 def _names_many(where: Filter) -> bool:
     """Whether a filter names more images than a condition should: LanceDB reads 100,000 ids in seconds.
 
     Such a filter is applied to the ids in memory, and the rows that pass are read by their row ids.
     """
     return where.among is not None and len(where.among) > IDS_PER_QUERY
-
-
-def one_of(column: str, values: Iterable[str]) -> str:
-    """The condition that a column has one of some values."""
-    return f"{column} IN ({_texts(values)})"
-
-
-def condition_of(where: Filter | None, has_unknown: bool = False) -> str | None:
-    """The condition of a filter on labels, ids, boxes and dates; None where it has none.
-
-    Args:
-        where: The filter.
-        has_unknown: Whether the table has the column of unknown labels.
-
-    >>> condition_of(Filter(all=("ship", "dock")))
-    "array_has_all(labels, ['ship', 'dock'])"
-    >>> condition_of(Filter(without=("it's.png",)))
-    "NOT id IN ('it''s.png')"
-    >>> condition_of(Filter(among=("a.png", "b.png"))), condition_of(Filter(among=()))
-    ("id IN ('a.png', 'b.png')", 'false')
-    >>> condition_of(Filter(none=("ship",)), has_unknown=True)
-    "NOT array_has_any(labels, ['ship']) AND (unknown IS NULL OR NOT array_has_any(unknown, ['ship']))"
-    """
-    if where is None:
-        return None
-    parts = []
-    if where.any:
-        parts.append(f"array_has_any(labels, [{_texts(where.any)}])")
-    if where.all:
-        parts.append(f"array_has_all(labels, [{_texts(where.all)}])")
-    if where.none:
-        parts.append(f"NOT array_has_any(labels, [{_texts(where.none)}])")
-        if has_unknown and not where.none_unknown_ok:
-            unknown = f"array_has_any({UNKNOWN}, [{_texts(where.none)}])"
-            parts.append(f"({UNKNOWN} IS NULL OR NOT {unknown})")
-    if where.among is not None:
-        parts.append(one_of("id", where.among) if where.among else "false")
-    if where.without:
-        parts.append(f"NOT {one_of('id', where.without)}")
-    if where.bbox is not None:
-        parts.append(_near(parts_of(where.bbox)))
-    if where.within is not None:
-        parts.append(_near(where.within.boxes))
-    if where.date_from is not None:
-        parts.append(f"date >= DATE '{where.date_from}'")
-    if where.date_to is not None:
-        parts.append(f"date <= DATE '{where.date_to}'")
-    return " AND ".join(parts) or None
-
-
-def _near(boxes: Iterable[Box]) -> str:
-    """The condition that a row's box has a point in common with one of the boxes, which have west <= east."""
-    parts = [
-        f"(south <= {n!r} AND north >= {s!r} AND ((west <= {e!r} AND east >= {w!r}) "
-        f"OR (west > east AND (west <= {e!r} OR east >= {w!r}))))"
-        for w, s, e, n in boxes
-    ]
-    return f"({' OR '.join(parts)})"
-
-
-def _texts(values: Iterable[str]) -> str:
-    """Values as string literals of SQL, quoted whatever they contain."""
-    return ", ".join("'" + value.replace("'", "''") + "'" for value in values)

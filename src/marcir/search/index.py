@@ -1,12 +1,8 @@
 """Index an archive: embed every image once, keep it in a store, and follow its changes."""
 
-import hashlib
 import shlex
-import sys
-import time
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
-from functools import partial
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -15,31 +11,24 @@ import numpy as np
 from marcir.checks import check_int
 from marcir.config import TrainConfig, suggest_batch_size
 from marcir.data.image_folder import ImageFolder
-from marcir.data.image_source import ImageSource, SourceImage
+from marcir.data.image_source import ImageSource
 from marcir.data.images import PixelFormat
 from marcir.data.label_csv import Unlisted
 from marcir.data.object_storage import S3Path, image_path
-from marcir.errors import ClusterError, ConfigError, DataError, DependencyError, UnusableStoreError
+from marcir.errors import ConfigError, DataError
 from marcir.files import refuse_address
 from marcir.model.model import BATCH, Model, load_model, model_files
 from marcir.model.pretrained import is_imagenet_only, pretrained_model
-from marcir.search.embedding_map import MapMethod, umap_package, updated_map
-from marcir.search.image_rows import EmbedRows, NotEmbedded, embed_rows
-from marcir.search.known import Known, as_before
+from marcir.search.embedding_map import MapMethod, umap_package
+from marcir.search.image_rows import EmbedRows, embed_rows
+from marcir.search.index_run import IndexRun
+from marcir.search.known import Known
 from marcir.search.lance import LanceStore
-from marcir.search.lance_io import back_off, is_conflict, is_store, sole_writer
-from marcir.search.queries import unpacked_model
-from marcir.search.records import About, Row
+from marcir.search.lance_io import is_store, sole_writer
+from marcir.search.map_update import update_map
+from marcir.search.records import About
 from marcir.search.shard import WHOLE, Shard
-
-# Rows of one commit: few enough to lose little when killed, many enough not to leave thousands of files.
-_COMMIT = 1024
-# A commit reads all ids of the store, 0.5 s for 1,000,000: from there on it grows with the store, up to what
-# a process holds in memory with thumbnails (160 MB).
-_COMMIT_SHARE, _COMMIT_MOST = 1000, 16 * 1024
-# However few there are, they are committed after so many seconds.
-_COMMIT_SECONDS = 60.0
-_MAP_TRIES = 10  # of writing the map, where others write it, too
+from marcir.search.stored_model import fingerprint_of_model, unpacked_model
 
 
 @dataclass(frozen=True)
@@ -167,7 +156,7 @@ def index(
     about = About(fingerprint_of_model(files), loaded.dim, source.root, version, source.cut)
     with sole_writer(store, part):
         target = LanceStore.create(store, about, files, root_moved)
-        work = _Indexing(target, source, known, part)
+        work = IndexRun(target, source, known, part)
         work.run(embed or (lambda _, *rest: embed_rows(loaded, *rest)), files, batch_size)
         gone = work.gone()
         pruned = target.delete(gone) if prune and gone else 0
@@ -176,7 +165,7 @@ def index(
         if map is None and not part.is_whole:
             about_map = ["the map of the archive is left to a run without --shard, or with --map"]
         elif map != "none":
-            about_map = _update_map(target, map)
+            about_map = update_map(target, map)
     return Indexed(
         notes=(*source.notes, *known.notes, *work.empty(), *about_map, *_hints(loaded, source, labels)),
         added=work.added,
@@ -191,58 +180,6 @@ def index(
         skipped=len(work.skipped),
         what=source.what,
     )
-
-
-def _update_map(store: LanceStore, method: MapMethod | None) -> list[str]:
-    """Bring the map of a store up to date, where its images are others than when that was done last.
-
-    Where others write all the time, the rest is left to the next run.
-
-    Returns:
-        What the user should know of it.
-    """
-    scanned = LanceStore(store.uri, approximate=True)  # the vectors need not fit into memory
-    for failures in range(1, _MAP_TRIES + 1):
-        # First the state: images that come before the map is made are none of it, and the next run sees so.
-        before, state = store.read_map(), state_of_images(store.contents())
-        if before is not None and before.state == state and method in (None, before.method):
-            return []
-        try:
-            found = scanned.read(partial(updated_map, before=before, method=method))
-        except DependencyError:
-            if method is not None:
-                raise
-            return [
-                "the map of the store was made by UMAP, and there are too many new images to put them beside "
-                "others: pip install umap-learn, or make another one with --map pca"
-            ]
-        if found is None:
-            return []
-        try:
-            store.write_map(replace(found, state=state))
-        except UnusableStoreError as error:
-            if not is_conflict(error):
-                raise
-            back_off(failures)
-            continue
-        if scanned.count() == len(found.ids):  # otherwise others have added images meanwhile
-            break
-    return []
-
-
-def state_of_images(contents: Mapping[str, str]) -> str:
-    """A fingerprint of the ids of images and of their bytes, which their vectors follow from.
-
-    Args:
-        contents: The fingerprint of each image, by id, see `Known.fingerprint`.
-
-    >>> state_of_images({"a": "0a:labels", "b": "0b"}) == state_of_images({"b": "0b", "a": "0a:others"})
-    True
-    """
-    digest = hashlib.blake2b(digest_size=16)
-    for image in sorted(contents):
-        digest.update(f"{image}\0{_bytes_of(contents[image])}\0".encode())
-    return digest.hexdigest()
 
 
 def _hints(model: Model, source: ImageSource, labels: str | Path | None) -> Iterator[str]:
@@ -297,14 +234,6 @@ def _model_of(
     return pretrained_model(source, device)
 
 
-def fingerprint_of_model(files: Mapping[str, bytes]) -> str:
-    """Of weights and configuration: vectors of equal ones can be compared."""
-    digest = hashlib.sha256()
-    for name in ("config.json", "model.safetensors"):
-        digest.update(files[name])
-    return digest.hexdigest()
-
-
 def _refuse_inside(store: str | Path, images: str) -> None:
     """Nothing is ever written into the user's images."""
     place, root = image_path(store), image_path(images)
@@ -318,152 +247,3 @@ def _refuse_inside(store: str | Path, images: str) -> None:
         )
     if inside:
         raise DataError(f"--store {store}: lies in the folder of images {images}. Choose another place.")
-
-
-class _Indexing:
-    """A run over all images of a source, or over those of a shard."""
-
-    def __init__(self, store: LanceStore, source: ImageSource, known: Known, shard: Shard) -> None:
-        self.store, self.source, self.known = store, source, known
-        self._own = [place for place, image in enumerate(source.ids) if shard.holds(source.group_of(image))]
-        self.before = _of_shard(store.contents(), source, shard)
-        self.added = self.changed = self.relabelled = self.unchanged = 0
-        self.broken: dict[str, str] = {}
-        # Windows that were skipped before or now, by id, with their fingerprints.
-        self.skipped: dict[str, str] = {}
-        self._skipped_before = _of_shard(store.skipped(), source, shard)
-        self._is_whole = shard.is_whole
-        self._rows: list[Row] = []
-        self._relabelled: list[str] = []
-        self._touched: dict[str, str] = {}
-        self._commit_at = time.monotonic() + _COMMIT_SECONDS
-        self._commit_rows = commit_rows(store.count())
-
-    def run(self, embed: EmbedRows, model: Mapping[str, bytes], batch_size: int) -> None:
-        """Store the rows; Ctrl-C or a lost cluster costs at most the batches that are being embedded."""
-        try:
-            for rows in embed(model, self._to_read(), batch_size, self.note):
-                self._add_batch(rows)
-            self._rewrite_rows()
-            self._commit()
-        except (KeyboardInterrupt, ClusterError, DataError):
-            self._commit()
-            print(
-                f"stopping: {self.store.count():,} {self.source.what} are in the store. The same command "
-                "continues.",
-                file=sys.stderr,
-            )
-            raise
-
-    def note(self, image: NotEmbedded) -> None:
-        """An image that is broken, is skipped, or whose bytes are as they were; its labels may be others."""
-        if image.problem is not None:
-            self.broken.setdefault(self.source.file_of(image.id), image.problem)
-        elif image.skipped:
-            self.skipped[image.id] = self.source.fingerprint(image.id, "")
-        else:
-            self._note_unchanged(image.id)
-
-    def gone(self) -> list[str]:
-        """Stored images whose files are gone, or which are skipped now."""
-        absent = sorted(self.before.keys() - set(self.source.ids))
-        return [*self.source.gone(absent), *sorted(self.before.keys() & self.skipped.keys())]
-
-    def empty(self) -> list[str]:
-        """One line for each scene of which all windows were skipped; a shard knows only some of them."""
-        return self.source.empty(self.skipped) if self._is_whole else []
-
-    def _to_read(self) -> list[SourceImage]:
-        """The images that are not known to be up to date before they are read."""
-        found = []
-        for place in self._own:
-            image = self.source.ids[place]
-            stored, skipped = _bytes_of(self.before.get(image)), self._skipped_before.get(image)
-            if skipped is not None and self.source.current(image, skipped) is not None:
-                self.skipped[image] = skipped
-            elif stored is not None and (now := self.source.current(image, stored)) is not None:
-                if now != stored:
-                    self._touched[image] = now
-                self._note_unchanged(image)
-            else:
-                found.append(self.source.image(place, stored))
-        return found
-
-    def _note_unchanged(self, image: str) -> None:
-        before, now = self.before[image], self._content(image)
-        if before == now:
-            self.unchanged += 1
-            return
-        # The labels are others, or the scene of a window was touched.
-        if before.partition(":")[2] == now.partition(":")[2]:
-            self.unchanged += 1
-        else:
-            self.relabelled += 1
-        self._relabelled.append(image)
-        if len(self._relabelled) >= self._commit_rows:
-            self._rewrite_rows()
-
-    def _content(self, image: str, content: str | None = None) -> str:
-        """The fingerprint of an image as it is now; its bytes are as before, unless given."""
-        before = self.before.get(image)
-        content = content or self._touched.get(image) or _bytes_of(before) or ""
-        return self.known.fingerprint(image, content, before)
-
-    def _rewrite_rows(self) -> None:
-        """Give images their new labels and metadata, without embedding them."""
-        rows = self.store.get(self._relabelled)
-        self._add(self.known.apply_to(replace(row, content=self._content(row.id))) for row in rows)
-        self._relabelled = []
-
-    def _add_batch(self, batch: list[Row]) -> None:
-        there = [row.id for row in batch if row.id in self.before]
-        before = dict(zip(there, self.store.get(there), strict=True)) if there else {}
-        self._add(
-            self.known.apply_to(
-                as_before(
-                    replace(row, content=self._content(row.id, self.source.fingerprint(row.id, row.content))),
-                    before.get(row.id),
-                )
-            )
-            for row in batch
-        )
-        self.changed += len(there)
-        self.added += len(batch) - len(there)
-
-    def _add(self, rows: Iterable[Row]) -> None:
-        # Whole batches are committed: run again after a kill, the rest is embedded in the same batches.
-        self._rows += rows
-        if len(self._rows) >= self._commit_rows or time.monotonic() > self._commit_at:
-            self._commit()
-
-    def _commit(self) -> None:
-        self.store.add(self._rows)
-        self._rows = []
-        self.store.add_skipped(
-            {
-                image: content
-                for image, content in self.skipped.items()
-                if self._skipped_before.get(image) != content
-            }
-        )
-        self._skipped_before |= self.skipped
-        self._commit_at = time.monotonic() + _COMMIT_SECONDS
-        self._commit_rows = commit_rows(self.store.count())
-
-
-def commit_rows(stored: int) -> int:
-    """Rows of one commit into a store of so many.
-
-    >>> commit_rows(0), commit_rows(10_000_000), commit_rows(10**9)
-    (1024, 10000, 16384)
-    """
-    return min(max(_COMMIT, stored // _COMMIT_SHARE), _COMMIT_MOST)
-
-
-def _of_shard(contents: Mapping[str, str], source: ImageSource, shard: Shard) -> dict[str, str]:
-    return {image: content for image, content in contents.items() if shard.holds(source.group_of(image))}
-
-
-def _bytes_of(content: str | None) -> str | None:
-    """The part of a fingerprint that is of the file's bytes."""
-    return None if content is None else content.split(":")[0]

@@ -159,3 +159,8 @@ def _digest(content: object) -> str:
         return ""
     text = json.dumps(content, sort_keys=True)
     return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+
+
+def bytes_of(content: str | None) -> str | None:
+    """The part of a fingerprint that is of the file's bytes."""
+    return None if content is None else content.split(":")[0]

@@ -7,7 +7,7 @@ LanceDB is not fork-safe: open a store inside the process that uses it.
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -15,9 +15,10 @@ from typing import Any, Literal, TypeVar
 
 from marcir.data.prefetch import in_batches
 from marcir.errors import MissingImageError, StoreError, UnusableStoreError, needs
-from marcir.schema import to_json
 from marcir.search.embedding_map import EmbeddingMap
 from marcir.search.lance_io import (
+    TRIES,
+    again_after_conflicts,
     back_off,
     file_is_gone,
     is_conflict,
@@ -25,6 +26,7 @@ from marcir.search.lance_io import (
     read_about,
     refuse_other_folder,
     sole_optimizer,
+    table_names,
     translate_errors,
     whole_tables,
 )
@@ -34,27 +36,19 @@ from marcir.search.store import RowTable, Snapshot, Store
 with needs("store"):
     import lancedb
     import pyarrow as pa
-    import pyarrow.compute as pc
-    from lancedb.index import BTree, IvfSq, LabelList
 
-    from marcir.search.approximate import (
-        IDS_PER_QUERY,
-        PARTITION_ROWS,
-        ApproximateSearch,
-        one_of,
-    )
-    from marcir.search.arrow import (
-        DETAILS,
-        KEY,
-        LABELS,
-        OPTIONAL,
-        PLACE,
-        has_key,
-        needed_columns,
-        schema,
-        to_table,
-    )
+    from marcir.search.approximate import ApproximateSearch
+    from marcir.search.arrow import DETAILS, KEY, LABELS, OPTIONAL, PLACE, has_key, needed_columns, to_table
+    from marcir.search.conditions import IDS_PER_QUERY, one_of
     from marcir.search.exact import ExactSearch
+    from marcir.search.lance_create import (
+        SKIPPED,
+        SKIPPED_SCHEMA,
+        create_table,
+        create_tables,
+        replace_about,
+    )
+    from marcir.search.lance_optimize import build_index, count_small_files, has_index, optimize
     from marcir.search.map_table import NAME as MAP
     from marcir.search.map_table import map_to_table, table_to_map
 
@@ -70,17 +64,9 @@ _CHECK_SECONDS = 1.0
 _REST = 10
 # The first version of a store that may have a column of `OPTIONAL`.
 _VERSIONS: dict[str, Literal[2, 3]] = {"unknown": 2, "footprint": 3}
-_TRIES = 10  # of an operation that fails because another process changes the store meanwhile
 # Small files that one of several writers leaves: joining them after every shard would write all rows again
 # each time, and so few do not slow down reading.
 _FEW_FILES = 100
-
-# The table of windows that were left out; stores of files do not have it, nor do those of early versions that
-# were not written into since.
-SKIPPED = "skipped"
-_SKIPPED_SCHEMA = pa.schema(
-    [pa.field("id", pa.string(), nullable=False, metadata=KEY), pa.field("content", pa.string())]
-)
 
 T = TypeVar("T")
 
@@ -146,7 +132,7 @@ class LanceStore(Store):
         """
         uri = str(uri)
         refuse_other_folder(uri)
-        _again_after_conflicts(lambda: _create_tables(uri, about, model, root_moved))
+        again_after_conflicts(lambda: create_tables(uri, about, model, root_moved))
         store = cls(uri)
         store._retry(store._mark_key)
         return store
@@ -175,7 +161,7 @@ class LanceStore(Store):
     def skipped(self) -> dict[str, str]:
         """Fingerprints of windows that were left out because too many of their pixels are missing, by id."""
         with translate_errors(self.uri):
-            if SKIPPED not in _table_names(self._db):
+            if SKIPPED not in table_names(self._db):
                 return {}
             table = self._db.open_table(SKIPPED).to_arrow()
         return dict(zip(table["id"].to_pylist(), table["content"].to_pylist(), strict=True))
@@ -191,7 +177,7 @@ class LanceStore(Store):
     def write_map(self, found: EmbeddingMap) -> None:
         with translate_errors(self.uri):
             content = map_to_table(found)
-            table: Any = _create_table(self._db, MAP, content)
+            table: Any = create_table(self._db, MAP, content)
             if table is None:
                 table = self._db.create_table(MAP, content, mode="overwrite")
             table.optimize(cleanup_older_than=_KEPT_VERSIONS)
@@ -208,7 +194,7 @@ class LanceStore(Store):
     @property
     def has_index(self) -> bool:
         """Whether there is an approximate index."""
-        return self._retry(lambda: self._has_index("vector"))
+        return self._retry(lambda: has_index(self.uri, self._table, "vector"))
 
     def add(self, rows: Sequence[Row]) -> None:
         check_rows(rows, self.about.dim)
@@ -238,7 +224,7 @@ class LanceStore(Store):
             self._optimize_or_leave(self._kept_versions())
             return
         with sole_optimizer(self.uri) as sole:
-            if sole and self._retry(self._count_small_files) >= _FEW_FILES:
+            if sole and self._retry(lambda: count_small_files(self.uri, self._table)) >= _FEW_FILES:
                 self._optimize_or_leave(_KEPT_VERSIONS)
 
     def build_index(self) -> None:
@@ -247,11 +233,11 @@ class LanceStore(Store):
         Raises:
             StoreError: For a store without images.
         """
-        self._retry(lambda: self._build_index(self._kept_versions()))
+        self._retry(lambda: build_index(self.uri, self._table, self._kept_versions()))
 
     def _read_map(self) -> EmbeddingMap | None:
         with translate_errors(self.uri):
-            if MAP not in self._db.list_tables(limit=100).tables:
+            if MAP not in table_names(self._db):
                 return None
             table: Any = self._db.open_table(MAP)
             version = int(table.version)
@@ -271,7 +257,7 @@ class LanceStore(Store):
             merge.use_index(False).execute(table)
 
     def _merge_skipped(self, windows: Mapping[str, str]) -> None:
-        content = pa.table({"id": list(windows), "content": list(windows.values())}, schema=_SKIPPED_SCHEMA)
+        content = pa.table({"id": list(windows), "content": list(windows.values())}, schema=SKIPPED_SCHEMA)
         with translate_errors(self.uri):
             merge = self._db.open_table(SKIPPED).merge_insert("id")
             merge.when_matched_update_all().when_not_matched_insert_all().use_index(False).execute(content)
@@ -291,7 +277,7 @@ class LanceStore(Store):
         version = _VERSIONS[name]
         if self.about.version < version:
             self.about = replace(self.about, version=version)
-            _replace_about(self._db, self.about)
+            replace_about(self._db, self.about)
         self._table.add_columns(OPTIONAL[name])
 
     def _delete(self, ids: Sequence[str]) -> int:
@@ -302,65 +288,17 @@ class LanceStore(Store):
 
     def _optimize_or_leave(self, keep: timedelta) -> None:
         try:
-            self._retry(lambda: self._optimize(keep))
+            self._retry(lambda: optimize(self.uri, self._table, keep, not self._fits_memory()))
         except UnusableStoreError as error:
             if not is_conflict(error):
                 raise
 
-    def _optimize(self, keep: timedelta) -> None:
-        with translate_errors(self.uri):
-            self._remove_duplicates()
-            self._join_files(keep)
-            if self._table.count_rows() and not self._has_index("id"):
-                self._table.create_index("id", config=BTree())
-            self._join_files(keep)  # removes what the indices of ids and vectors were before
-            if not self._fits_memory() and not self._has_index("vector"):
-                self._build_index(keep)
-
-    def _build_index(self, keep: timedelta) -> None:
-        with translate_errors(self.uri):
-            if not self._table.count_rows():
-                raise StoreError(f"{self.uri}: no images, so there is nothing to make an index of.")
-            # By their size: `optimize` would join a given number of partitions to ones of 32,768 rows.
-            config = IvfSq(distance_type="cosine", target_partition_size=PARTITION_ROWS)
-            self._table.create_index("vector", config=config)
-            # Filtered searches count the rows that pass: 0.5 ms of 1,000,000 rows, 200 ms without it.
-            self._table.create_index("labels", config=LabelList())
-            self._join_files(keep)
-
-    def _remove_duplicates(self) -> None:
-        """Two writers of early versions, at the same moment, may both have added an image."""
-        rows = max(1, self._table.count_rows())
-        table = self._table.search().select(["id"]).with_row_id(True).limit(rows).to_arrow()
-        if pc.count_distinct(table["id"]).as_py() == table.num_rows:
-            return
-        first: dict[str, int] = {}
-        for image, row in zip(table["id"].to_pylist(), table["_rowid"].to_pylist(), strict=True):
-            first.setdefault(image, row)
-        others = sorted(set(table["_rowid"].to_pylist()) - set(first.values()))
-        for part in in_batches(map(str, others), IDS_PER_QUERY):
-            # By their row ids, so that two processes that do this do not remove both.
-            self._table.delete(f"_rowid IN ({', '.join(part)})")
-
-    def _join_files(self, keep: timedelta) -> None:
-        """Join small files, remove versions older than `keep`, and bring the indices up to date."""
-        self._table.optimize(cleanup_older_than=keep)
-
     def _kept_versions(self) -> timedelta:
         return _KEPT_VERSIONS if "://" in self.uri else _AT_ONCE
 
-    def _count_small_files(self) -> int:
-        with translate_errors(self.uri):
-            statistics: Any = self._table.stats()
-        return int(statistics["fragment_stats"]["num_small_fragments"])
-
-    def _has_index(self, column: str) -> bool:
-        with translate_errors(self.uri):
-            return any(column in index.columns for index in self._table.list_indices())
-
     def _retry(self, work: Callable[[], T]) -> T:
         """The result of `work` on the newest version; again where another process changes it meanwhile."""
-        left = _TRIES
+        left = TRIES
         while True:
             self._check_version()
             seen, left = self._seen, left - 1
@@ -375,14 +313,14 @@ class LanceStore(Store):
                 if not left or not (is_conflict(error) or file_is_gone(error)):
                     raise
                 if is_conflict(error):
-                    back_off(_TRIES - left)
+                    back_off(TRIES - left)
 
     def _check_version(self) -> None:
         """Go to the newest version; on object storage and in a resident store at most once a second."""
         now = time.monotonic()
         if now < self._check_at and (self.resident or "://" in self.uri):
             return
-        for left in reversed(range(_TRIES)):
+        for left in reversed(range(TRIES)):
             try:
                 self._go_to_newest()
                 break
@@ -444,99 +382,3 @@ class LanceStore(Store):
         now = time.monotonic()
         self._check_at = now + max(_CHECK_SECONDS, _REST * (now - start))
         return loaded
-
-
-def _create_tables(uri: str, about: About, model: Mapping[str, bytes], root_moved: bool) -> None:
-    """Make the tables that are missing; other processes may do so at the same moment.
-
-    LanceDB then replaces a table that was made between its check and its commit. So the first version of the
-    header decides, the files of one model may be written twice, and rows are put back.
-    """
-    with translate_errors(uri):
-        db = lancedb.connect(uri)
-        names = whole_tables(db)
-        if "about" not in names:
-            _create_table(db, "about", _about_table(about))
-        found, first = read_about(uri, db), read_about(uri, db, version=1)
-        if (found.model, found.dim) != (first.model, first.dim):
-            _replace_about(db, first)
-            found = first
-        _check_same(uri, found, about, root_moved)
-        if "model" not in names:
-            content = {"name": list(model), "content": list(model.values())}
-            columns = pa.schema([("name", pa.string()), ("content", pa.large_binary())])
-            _create_table(db, "model", pa.table(content, schema=columns))
-        if "images" not in names:
-            _create_and_keep(db, "images", schema(about.dim))
-        if about.windows is not None:
-            _create_and_keep(db, SKIPPED, _SKIPPED_SCHEMA)
-        if found.root != about.root:
-            _replace_about(db, replace(found, root=about.root))
-
-
-def _create_table(db: Any, name: str, content: pa.Table) -> Any:
-    """Make a table; None where it is there already."""
-    try:
-        return db.create_table(name, content)
-    except ValueError as error:
-        if "already exists" not in str(error):
-            raise
-    return None
-
-
-def _create_and_keep(db: Any, name: str, columns: pa.Schema) -> None:
-    """Make an empty table, or keep the rows of the one that another process has made meanwhile."""
-    made = _create_table(db, name, columns.empty_table())
-    if made is not None and made.version > 1:
-        _put_back_rows(made)
-
-
-def _put_back_rows(table: Any) -> None:
-    """Add the rows of the version before, which making the table has replaced."""
-    table.checkout(table.version - 1)
-    rows = table.to_arrow()
-    table.checkout_latest()
-    table.merge_insert("id").when_not_matched_insert_all().use_index(False).execute(rows)
-
-
-def _again_after_conflicts(work: Callable[[], None]) -> None:
-    for failures in range(1, _TRIES + 1):
-        try:
-            work()
-            return
-        except UnusableStoreError as error:
-            if failures == _TRIES or not is_conflict(error):
-                raise
-        back_off(failures)
-
-
-def _table_names(db: Any) -> set[str]:
-    return set(db.list_tables(limit=100).tables)
-
-
-def _about_table(about: About) -> pa.Table:
-    """The header; without a field that a marcir of the store's version does not know."""
-    fields = {name: value for name, value in asdict(about).items() if value is not None}
-    return pa.table({"about": [to_json(fields)]})
-
-
-def _replace_about(db: Any, about: About) -> None:
-    db.create_table("about", _about_table(about), mode="overwrite")
-
-
-def _check_same(uri: str, found: About, about: About, root_moved: bool) -> None:
-    if found.windows != about.windows:
-        holds, given = (each.windows or "images that are files" for each in (found, about))
-        raise StoreError(
-            f"{uri}: holds {holds}; this would be {given}. Use another --store, or the same cut."
-        )
-    if (found.model, found.dim) != (about.model, about.dim):
-        raise StoreError(
-            f"{uri}: holds vectors of another model ({found.model[:12]}, not {about.model[:12]}). "
-            "Use another --store, or the model that it was made with."
-        )
-    if found.root != about.root and not root_moved:
-        raise StoreError(
-            f"{uri}: holds the images of {found.root}, not of {about.root}. Use another --store; "
-            "if the same images have moved there, add --root-moved."
-        )

@@ -3,7 +3,7 @@
 import random
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ with needs("train"):
 TABLES = ("about", "model", "images")
 _LOCK = ".lock"  # the names of all locks begin with it
 _LOOK_SECONDS = 2.0  # within which others, which only look whether a lock is held, release it
+TRIES = 10  # of an operation that fails because another process changes the store meanwhile
 # Waiting after a conflict, in seconds: at most the first time, and ever.
 _FIRST_WAIT, _LONGEST_WAIT = 0.05, 5.0
 
@@ -52,6 +53,18 @@ def is_conflict(error: UnusableStoreError) -> bool:
 def back_off(failures: int) -> None:
     """Wait after a conflict: longer each time, and for random times, so that writers do not meet again."""
     time.sleep(random.uniform(0, min(_LONGEST_WAIT, _FIRST_WAIT * 2**failures)))  # noqa: S311
+
+
+def again_after_conflicts(work: Callable[[], None]) -> None:
+    """Do something, again where the commits of other processes come between."""
+    for failures in range(1, TRIES + 1):
+        try:
+            work()
+            return
+        except UnusableStoreError as error:
+            if failures == TRIES or not is_conflict(error):
+                raise
+        back_off(failures)
 
 
 @contextmanager
@@ -138,9 +151,14 @@ def refuse_other_folder(uri: str) -> None:
         raise StoreError(f"{uri}: the folder holds other things, such as '{others[0]}'. Use another --store.")
 
 
+def table_names(db: Any) -> set[str]:
+    """Tables that are there, be it in part."""
+    return set(db.list_tables(limit=100).tables)
+
+
 def whole_tables(db: Any) -> set[str]:
     """Tables that are whole: killed while making one, a process leaves a folder without any version."""
-    return {name for name in db.list_tables(limit=100).tables if name in TABLES and _is_whole(db, name)}
+    return {name for name in table_names(db) if name in TABLES and _is_whole(db, name)}
 
 
 def _is_whole(db: Any, name: str) -> bool:

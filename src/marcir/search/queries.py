@@ -1,8 +1,6 @@
 """Search an indexed archive: by image, by id, by examples and counter-examples, by labels."""
 
 import math
-import secrets
-import shutil
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -12,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from marcir.data.object_storage import image_path
-from marcir.errors import ConfigError, StoreError
-from marcir.files import cache_outside, reason
+from marcir.errors import StoreError
 from marcir.search.area import Box, centre_of, inner_point
 from marcir.search.hits import Hit, file_below, label_shares
 from marcir.search.lance import LanceStore
 from marcir.search.records import Filter, Row
 from marcir.search.store import Snapshot, Store
+from marcir.search.stored_model import unpacked_model
 
 if TYPE_CHECKING:
     from marcir.model.model import Model
@@ -316,52 +314,3 @@ def open_store(
         StoreError: Where there is no such store.
     """
     return SearchableArchive(LanceStore(uri, approximate, resident), device)
-
-
-def unpacked_model(store: Store, device: str = "auto") -> "Model":
-    """The model of a store, unpacked into the cache once.
-
-    Raises:
-        StoreError: Where its files are not those that made the vectors, and where the cache cannot be used.
-    """
-    from marcir.model.device import choose_device
-    from marcir.model.model import load_model  # imports timm, which most searches do without
-
-    place = choose_device(device)
-    try:
-        folder = cache_outside(Path(store.about.root)) / "models" / store.about.model
-        if not folder.is_dir():
-            _unpack(store, folder)
-    except (OSError, RuntimeError) as error:  # a folder that cannot be entered or written, and no home folder
-        raise StoreError(
-            f"the cache for the store's model cannot be used ({reason(error)}). "
-            "Set MARCIR_CACHE to a folder that can be written."
-        ) from error
-    try:
-        return load_model(folder, place)
-    except ConfigError as error:
-        raise StoreError(
-            f"{error} This is the copy of the store's model in the cache: remove it, or set MARCIR_CACHE to "
-            "another folder."
-        ) from error
-
-
-def _unpack(store: Store, folder: Path) -> None:
-    from marcir.search.index import fingerprint_of_model
-
-    files = store.model_files()
-    if fingerprint_of_model(files) != store.about.model:
-        raise StoreError(
-            f"{store.uri}: the model in the store is not the one that its vectors were made with."
-        )
-    temporary = folder.with_name(f".{secrets.token_hex(8)}.part")
-    try:
-        temporary.mkdir(parents=True)
-        for name, content in files.items():
-            (temporary / Path(name).name).write_bytes(content)
-        temporary.rename(folder)
-    except OSError:
-        if not folder.is_dir():  # otherwise another process was first
-            raise
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
