@@ -146,7 +146,7 @@ def test_indexing_makes_the_map_and_does_not_compute_it_again_where_nothing_chan
     made = stored_map(place)
     assert made.ids == LanceStore(place).ids()
     with monkeypatch.context() as patch:
-        patch.setattr("marcir.search.index.updated_map", lambda *_, **__: pytest.fail("computed again"))
+        patch.setattr("marcir.search.map_update.updated_map", lambda *_, **__: pytest.fail("computed again"))
         index(images, place, model=model)
         index(images, place, model=model, labels=images / "labels.csv", map="pca")
     (images / "images/000001.png").unlink()
@@ -231,7 +231,7 @@ def test_a_map_that_others_write_too_ends_with_all_images(
             self.add(rows(1, 20))
 
     monkeypatch.setattr(LanceStore, "write_map", write_beside_others)
-    monkeypatch.setattr("marcir.search.index.back_off", lambda failures: None)
+    monkeypatch.setattr("marcir.search.map_update.back_off", lambda failures: None)
     update_map(store, None)
     made = store.read_map()
     assert made is not None

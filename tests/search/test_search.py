@@ -555,7 +555,7 @@ def test_whatever_is_wrong_with_the_cache_its_variable_is_named(
     def refuse(_: Path) -> Path:
         raise error
 
-    monkeypatch.setattr("marcir.search.queries.cache_outside", refuse)
+    monkeypatch.setattr("marcir.search.stored_model.cache_outside", refuse)
     line = refusal(capsys, "--store", store, "--image", scenes / FIRST)
     assert line.endswith("Set MARCIR_CACHE to a folder that can be written.")
 
