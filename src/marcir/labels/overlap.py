@@ -93,19 +93,7 @@ def may_share(y: Tensor, known: Tensor, y_other: Tensor, known_other: Tensor) ->
     >>> may_share(y, known, torch.tensor([[0, 1], [0, 1], [1, 0]]), torch.tensor([[0, 1], [1, 1], [1, 0]]))
     tensor([[ True, False, False]])
     """
-    return sharing_balance(y, known, y_other, known_other) < 0
-
-
-def sharing_balance(y: Tensor, known: Tensor, y_other: Tensor, known_other: Tensor) -> Tensor:
-    """Below 0 where images share no label but may share one, see `may_share`; whole numbers. (B, A)
-
-    Positive where they share one, 0 where they certainly share none.
-
-    >>> y, known = torch.tensor([[1, 0]]), torch.tensor([[1, 1]])
-    >>> sharing_balance(y, known, torch.tensor([[0, 1], [0, 1]]), torch.tensor([[0, 1], [1, 1]]))
-    tensor([[-1.,  0.]])
-    """
     unknown, unknown_other = 1 - known.float(), 1 - known_other.float()
     # One product: a shared label counts as much as L that may be shared, and there are at most L of these.
     y = torch.cat([y.shape[1] * y - unknown, -y.float()], 1)
-    return intersection_sizes(y, torch.cat([y_other.float(), unknown_other], 1))
+    return intersection_sizes(y, torch.cat([y_other.float(), unknown_other], 1)) < 0

@@ -214,4 +214,4 @@ def _states(y: Tensor, unknowns: bool) -> Tensor:
 
 def _inverse(T: Tensor | float) -> Tensor | float:
     """1 / T, finite. (U, V)"""
-    return T.clamp_min(LEAST_T).reciprocal() if isinstance(T, Tensor) else 1 / max(T, LEAST_T)
+    return T.clamp_min(LEAST_T).reciprocal_() if isinstance(T, Tensor) else 1 / max(T, LEAST_T)

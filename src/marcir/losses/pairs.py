@@ -14,7 +14,7 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from marcir.labels.overlap import intersection_sizes, known_union_sizes, sharing_balance
+from marcir.labels.overlap import intersection_sizes, known_union_sizes
 from marcir.labels.sets import distinct_sets
 
 
@@ -73,7 +73,10 @@ class LabelSets:
         """
         if self.known is None or self.known_other is None:
             return None
-        return sharing_balance(self.y, self.known, self.y_other, self.known_other).lt_(0)
+        # |y_i| + |y_p| - |union| - |shared| labels are present in one and unknown in the other. A shared label
+        # counts more than all of these.
+        at_least = torch.add(self.union, self.shared, alpha=2 * self.y.shape[1])  # (U, V)
+        return at_least.sub_(self.n[:, None]).lt_(self.n_other)
 
     @cached_property
     def partners(self) -> Tensor:
@@ -106,7 +109,7 @@ class LabelSets:
         """Number of labels of comparisons that the anchor knows, |y_p n K_i|. (U, V), or (V,) if all"""
         return self.n_other if self.known is None else intersection_sizes(self.known, self.y_other)
 
-    @property
+    @cached_property
     def union(self) -> Tensor:
         """Number of labels that either has and both know. (U, V)"""
         if self.known is None or self.known_other is None:
