@@ -20,12 +20,13 @@ from marcir.search import Filter, MemoryStore, Row, Store
 from marcir.search.lance import LanceStore
 from marcir.search.records import About
 
-TABLE = {
+TABLE: dict[str, tuple[tuple[str, ...], tuple[str, ...]] | None] = {
     "a": (("ship", "dock"), ()),
     "b": (("ship",), ("tree",)),
     "c": ((), ("dock",)),
-    "d": ((), ()),  # not labelled
+    "d": None,  # not labelled
     "e": (("tree",), ()),
+    "f": ((), ()),  # all labels are absent
 }
 
 
@@ -33,8 +34,10 @@ def rows() -> list[Row]:
     made = np.random.default_rng(0).normal(size=(len(TABLE), 4)).astype("f4")
     made /= np.linalg.norm(made, axis=1, keepdims=True)
     return [
-        Row(image, vector, labels, unknown=unknown, thumbnail=b"x")
-        for (image, (labels, unknown)), vector in zip(TABLE.items(), made, strict=True)
+        Row(image, vector, thumbnail=b"x", labelled=False)
+        if of is None
+        else Row(image, vector, of[0], unknown=of[1], thumbnail=b"x")
+        for (image, of), vector in zip(TABLE.items(), made, strict=True)
     ]
 
 
@@ -55,13 +58,13 @@ def annotations(tmp_path: Path) -> Annotations:
 
 def expected(image: str, name: str, page: dict[str, dict[str, str]]) -> str:
     """The rule, written down once more."""
-    labels, unknown = TABLE[image]
+    of = TABLE[image]
     if name in page.get(image, {}):
         return page[image][name]
-    if name in labels:
-        return "present"
-    if name in unknown or (not labels and not unknown) or name not in ("dock", "ship", "tree"):
+    if of is None or name in of[1] or name not in ("dock", "ship", "tree"):
         return "unknown"
+    if name in of[0]:
+        return "present"
     return "absent"
 
 
@@ -92,8 +95,10 @@ def test_rows_of_a_store_have_merged_labels(store: Store, annotations: Annotatio
             assert row.labels == tuple(name for name in names if want[name] == "present")
             assert row.unknown == tuple(name for name in names if want[name] == "unknown")
         else:
-            assert row.labels == TABLE[row.id][0]
-            assert row.unknown == (*TABLE[row.id][1], "barn")
+            labels, unknown = TABLE[row.id] or ((), ())
+            assert row.labels == labels
+            assert row.unknown == (*unknown, "barn")
+            assert row.labelled == (TABLE[row.id] is not None)
     assert [row.labels for row in store.describe(["a"])] == [("ship", "dock")], "the store is as it was"
 
 
@@ -123,7 +128,7 @@ def test_filters_and_counts_use_merged_labels_where_search_is_exact(
     described = {row.id: row for row in merged.describe(list(TABLE))}
     for name in ("barn", "dock", "ship", "tree"):
         present = {image for image, row in described.items() if name in row.labels}
-        unknown = {image for image, row in described.items() if name in row.unknown}
+        unknown = {image for image, row in described.items() if name in row.unknown or not row.labelled}
         for where, want in (
             (Filter(any=(name,)), present),
             (Filter(all=(name, "dock")), {each for each in present if "dock" in described[each].labels}),
@@ -222,7 +227,7 @@ def test_a_table_for_training_says_what_is_known_and_nothing_else(
     state(PAGE, annotations)
     annotations.labels.set([("ship", "present", ["gone"])])
     found = export_labels(store, annotations)
-    assert (found.images, found.unlabelled, found.gone) == (5, 0, 1)
+    assert (found.images, found.unlabelled, found.gone) == (6, 0, 1)
     (tmp_path / "labels.csv").write_text(found.text)
     table = read_label_table(tmp_path / "labels.csv")
     assert (table.names, table.unlisted) == (("barn", "dock", "ship", "tree"), "unknown")

@@ -367,8 +367,12 @@ def test_all_of_them_live_side_by_side(make: Factory) -> None:
 
 
 def three_states() -> list[Row]:
-    """Every combination of two labels that are present (1), absent (0) or unknown (?); ids are the states."""
-    return [
+    """Every combination of two labels that are present (1), absent (0) or unknown (?); ids are the states.
+
+    The last image is not labelled at all.
+    """
+    not_labelled = Row("--", unit(1, 9, 0, 0), labelled=False)
+    labelled = [
         Row(
             ship + dock,
             unit(1, place, 0, 0),
@@ -377,26 +381,27 @@ def three_states() -> list[Row]:
         )
         for place, (ship, dock) in enumerate(product("10?", repeat=2))
     ]
+    return [*labelled, not_labelled]
 
 
 @pytest.fixture(scope="module", params=KINDS.values(), ids=KINDS)
-def nine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Store:
+def ten(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Store:
     """The store of `three_states`, for tests that only ask."""
-    store: Store = request.param(three_states(), tmp_path_factory.mktemp("nine"))
+    store: Store = request.param(three_states(), tmp_path_factory.mktemp("ten"))
     return store
 
 
 @pytest.mark.parametrize(
     ("where", "expected"),
     [
-        (None, "11 10 1? 01 00 0? ?1 ?0 ??"),
+        (None, "11 10 1? 01 00 0? ?1 ?0 ?? --"),
         (Filter(any=("ship",)), "11 10 1?"),
         (Filter(any=("ship", "dock")), "11 10 1? 01 ?1"),
         (Filter(all=("ship", "dock")), "11"),
         (Filter(none=("ship",)), "01 00 0?"),
         (Filter(none=("ship", "dock")), "00"),
-        (Filter(none=("ship",), none_unknown_ok=True), "01 00 0? ?1 ?0 ??"),
-        (Filter(none=("ship", "dock"), none_unknown_ok=True), "00 0? ?0 ??"),
+        (Filter(none=("ship",), none_unknown_ok=True), "01 00 0? ?1 ?0 ?? --"),
+        (Filter(none=("ship", "dock"), none_unknown_ok=True), "00 0? ?0 ?? --"),
         (Filter(any=("ship",), none=("dock",)), "10"),
         (Filter(all=("ship",), none=("dock",), none_unknown_ok=True), "10 1?"),
         (Filter(any=("ship",), none_unknown_ok=True), "11 10 1?"),
@@ -404,32 +409,33 @@ def nine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     ],
 )
 def test_a_filter_tells_present_absent_and_unknown_apart(
-    nine: Store, where: Filter | None, expected: str
+    ten: Store, where: Filter | None, expected: str
 ) -> None:
-    assert ids(nine, where) == expected.split()
-    assert nine.count(where) == len(expected.split())
-    assert sorted(nine.sample(20, 0, where)) == sorted(expected.split())
+    assert ids(ten, where) == expected.split()
+    assert ten.count(where) == len(expected.split())
+    assert sorted(ten.sample(20, 0, where)) == sorted(expected.split())
     found = expected.split()
-    assert nine.label_counts(where) == {
+    assert ten.label_counts(where) == {
         "dock": sum(states[1] == "1" for states in found),
         "ship": sum(states[0] == "1" for states in found),
     }
-    assert nine.unknown_counts(where) == {
-        "dock": sum(states[1] == "?" for states in found),
-        "ship": sum(states[0] == "?" for states in found),
+    assert ten.unknown_counts(where) == {
+        "dock": sum(states[1] in "?-" for states in found),
+        "ship": sum(states[0] in "?-" for states in found),
     }
 
 
-def test_unknown_labels_come_back_and_are_never_among_the_labels(nine: Store) -> None:
-    for read in (nine.get, nine.describe, lambda asked: [nine.look_up(image) for image in asked]):
+def test_unknown_labels_come_back_and_are_never_among_the_labels(ten: Store) -> None:
+    for read in (ten.get, ten.describe, lambda asked: [ten.look_up(image) for image in asked]):
         (one, none) = read(["?1", "00"])
         assert (one.labels, one.unknown, none.labels, none.unknown) == (("dock",), ("ship",), (), ())
-    assert {hit.id: hit.labels for hit in nine.search(unit(1, 0, 0, 0), 9)[0]}["??"] == ()
+        assert [each.labelled for each in read(["00", "--"])] == [True, False]
+    assert {hit.id: hit.labels for hit in ten.search(unit(1, 0, 0, 0), 10)[0]}["??"] == ()
 
 
-def test_the_centroid_is_that_of_images_that_are_known_to_have_the_labels(nine: Store) -> None:
-    (row,) = nine.get(["11"])
-    assert np.allclose(nine.centroid(["ship", "dock"]), row.vector)
+def test_the_centroid_is_that_of_images_that_are_known_to_have_the_labels(ten: Store) -> None:
+    (row,) = ten.get(["11"])
+    assert np.allclose(ten.centroid(["ship", "dock"]), row.vector)
 
 
 def test_a_label_that_is_nowhere_known_can_be_filtered_by(make: Factory) -> None:
@@ -459,6 +465,23 @@ def test_unknown_labels_are_added_to_a_store_that_has_none_and_taken_away(make: 
 def test_a_label_that_is_both_present_and_unknown_is_refused(make: Factory) -> None:
     with pytest.raises(StoreError, match="'a': the label 'ship' is both present and unknown."):
         make([replace(row("a", None, "ship"), unknown=("ship",))])
+
+
+def test_labels_of_an_image_that_is_not_labelled_are_refused(make: Factory) -> None:
+    with pytest.raises(StoreError, match="'a': has labels, but is said to be not labelled."):
+        make([replace(row("a", None, "ship"), labelled=False)])
+
+
+def test_an_image_is_labelled_and_no_longer_so(make: Factory) -> None:
+    store = make(some())
+    store.add([replace(some()[3], labelled=False)])
+    assert ids(store, Filter(none=("ship",))) == ["e", "c"]
+    assert store.unknown_counts() == {"dock": 1, "ship": 1, "tree": 1}
+    assert store.unknown_counts(Filter(any=("ship",))) == {"dock": 0, "ship": 0, "tree": 0}
+    store.optimize()
+    assert ids(store, Filter(none=("ship",), none_unknown_ok=True)) == ["e", "c", "d"]
+    store.add(some())
+    assert ids(store, Filter(none=("ship",))) == ["e", "c", "d"]
 
 
 def test_names_of_unknown_labels_may_hold_anything(make: Factory) -> None:
@@ -804,6 +827,7 @@ def dated() -> list[Row]:
             row(image, unit(place + 1, -place, 1, 0), *labels.get(image, [])),
             date=None if day is None else datetime.date(2024, 1, day),
             unknown=("odd",) if image == "c" else (),
+            labelled=image != "f",
         )
         for place, (image, day) in enumerate(days.items())
     ]
@@ -836,7 +860,7 @@ def test_pages_follow_the_filters_by_labels_and_dates(make: Factory) -> None:
     where = Filter(any=("odd",), date_to=datetime.date(2024, 1, 3))
     assert store.page(0, 5, where, "date", True) == Listed(("b",), 1)
     assert store.page(1, 5, where, "date", True) == Listed((), 1)
-    assert store.page(0, 5, Filter(none=("odd",))) == Listed(("d", "f", "g"), 3)
+    assert store.page(0, 5, Filter(none=("odd",))) == Listed(("d", "g"), 2)
     store.delete(["b"])
     assert store.page(0, 5, where) == Listed((), 0)
     with pytest.raises(StoreError, match="Did you mean 'odd'"):

@@ -32,7 +32,7 @@ def test_a_table_that_names_few_images_or_unknown_ones_is_mentioned(
     command = ["index", "--model", str(model), "--images", str(scenes), "--store", str(tmp_path / "store")]
     assert main([*command, "--labels", str(table)]) == 0
     said = capsys.readouterr().out
-    assert f"{table} names 2 of the 40 images\n" in said
+    assert f"{table} names 2 of the 40 images; nothing is known of the labels of the others\n" in said
     assert f"{table} names 1 that are not images below {scenes}, for example 'x/no.png'" in said
 
 

@@ -117,6 +117,7 @@ def test_json_has_all_that_is_known_of_a_hit(
         "date": "2024-05-31",
         "metadata": {"sensor": "S2"},
         "footprint": None,
+        "labelled": True,
     }
     assert Path(first["path"]).is_file()
     assert (second["bbox"], second["date"], second["metadata"]) == (None, None, {})

@@ -14,7 +14,7 @@ from marcir.search.index import index
 from marcir.search.queries import open_store
 from marcir.search.store_info import store_info
 
-FIRST, SECOND, THIRD = (f"images/{place:06}.png" for place in range(3))
+FIRST, SECOND, THIRD, *OTHERS, LAST = (f"images/{place:06}.png" for place in range(40))
 
 pytestmark = pytest.mark.usefixtures("own_cache")
 
@@ -24,16 +24,17 @@ def written(path: Path, *lines: str) -> Path:
     return path
 
 
-def states(store: Path, image: str) -> tuple[set[str], set[str]]:
-    """Labels and unknown labels of an image."""
+def states(store: Path, image: str) -> tuple[set[str], set[str]] | None:
+    """Labels and unknown labels of an image; None where it is not labelled."""
     (row,) = open_store(store).store.get([image])
-    return set(row.labels), set(row.unknown)
+    return (set(row.labels), set(row.unknown)) if row.labelled else None
 
 
 @pytest.fixture
 def table(tmp_path: Path) -> Path:
-    """A table of three images."""
-    return written(tmp_path / "table.csv", f"{FIRST},sea;?ship", f"{SECOND},ship", f"{THIRD},?sea;?ship;dock")
+    """A table of all images but the last; most of them have no labels."""
+    labels = f"{FIRST},sea;?ship", f"{SECOND},ship", f"{THIRD},?sea;?ship;dock"
+    return written(tmp_path / "table.csv", *labels, *(f"{image}," for image in OTHERS))
 
 
 @pytest.fixture
@@ -47,10 +48,11 @@ def test_labels_with_a_question_mark_are_unknown(store: Path) -> None:
     assert states(store, FIRST) == ({"sea"}, {"ship"})
     assert states(store, SECOND) == ({"ship"}, set())
     assert states(store, THIRD) == ({"dock"}, {"sea", "ship"})
-    assert states(store, "images/000003.png") == (set(), set())
+    assert states(store, OTHERS[0]) == (set(), set())
+    assert states(store, LAST) is None
     assert open_store(store).store.label_counts() == {"dock": 1, "sea": 1, "ship": 1}
     assert store_info(store).endswith(
-        "labels: dock (1), sea (1), ship (1)\nunknown labels: sea (1), ship (2)"
+        "labels: dock (1), sea (1), ship (1)\nunknown labels: dock (1), sea (2), ship (3)"
     )
 
 
@@ -59,10 +61,11 @@ def test_labels_that_a_table_does_not_list_are_unknown_where_it_is_said(
 ) -> None:
     index(scenes, tmp_path / "store", model=model, labels=table, unlisted="unknown")
     assert states(tmp_path / "store", SECOND) == ({"ship"}, {"dock", "sea"})
-    assert states(tmp_path / "store", "images/000003.png") == (set(), {"dock", "sea", "ship"})
+    assert states(tmp_path / "store", OTHERS[0]) == (set(), {"dock", "sea", "ship"})
+    assert states(tmp_path / "store", LAST) is None
     again = index(scenes, tmp_path / "store", labels=table, unlisted="absent")
-    assert again.relabelled == 39  # THIRD lists all of the labels
-    assert states(tmp_path / "store", "images/000003.png") == (set(), set())
+    assert again.relabelled == 38  # THIRD lists all of the labels, LAST is in neither
+    assert states(tmp_path / "store", OTHERS[0]) == (set(), set())
 
 
 def test_a_matrix_and_the_first_line_of_a_list_say_what_is_unknown(
@@ -73,12 +76,25 @@ def test_a_matrix_and_the_first_line_of_a_list_say_what_is_unknown(
     index(scenes, store, model=model, labels=table)
     assert states(store, FIRST) == ({"sea"}, {"ship"})
     assert states(store, SECOND) == (set(), {"sea"})
-    assert states(store, THIRD) == (set(), set())
+    assert states(store, THIRD) is None
     table.write_text(f"# unlisted: unknown\npath,labels\n{FIRST},sea\n{SECOND},ship;!sea\n")
     index(scenes, store, labels=table)
     assert states(store, FIRST) == ({"sea"}, {"ship"})
     assert states(store, SECOND) == ({"ship"}, set())
-    assert states(store, THIRD) == (set(), {"sea", "ship"})
+    assert states(store, THIRD) is None
+
+
+def test_an_image_is_labelled_while_a_table_names_it(model: Path, scenes: Path, tmp_path: Path) -> None:
+    table, store = written(tmp_path / "table.csv", f"{FIRST},ship", f"{SECOND},"), tmp_path / "store"
+    index(scenes, store, model=model)
+    assert states(store, FIRST) is None
+    done = index(scenes, store, labels=table)
+    assert (done.relabelled, done.unchanged) == (2, 38)
+    assert (states(store, FIRST), states(store, SECOND)) == (({"ship"}, set()), (set(), set()))
+    assert states(store, THIRD) is None
+    written(table, f"{FIRST},ship")
+    assert index(scenes, store, labels=table).relabelled == 1
+    assert states(store, SECOND) is None
 
 
 def test_relabelling_with_unknown_labels_embeds_nothing(
@@ -89,7 +105,8 @@ def test_relabelling_with_unknown_labels_embeds_nothing(
 
     monkeypatch.setattr(Encoder, "embed", refuse)
     assert index(scenes, store, labels=table).unchanged == 40
-    written(table, f"{FIRST},?sea;ship", f"{SECOND},ship", f"{THIRD},?ship;?sea;dock")
+    empty = [f"{image}," for image in OTHERS]
+    written(table, f"{FIRST},?sea;ship", f"{SECOND},ship", f"{THIRD},?ship;?sea;dock", *empty)
     done = index(scenes, store, labels=table)
     assert (done.relabelled, done.unchanged) == (1, 39)
     assert states(store, FIRST) == ({"ship"}, {"sea"})
@@ -129,7 +146,8 @@ def test_a_search_filters_by_what_is_known_and_shows_the_rest_apart(
     assert (everything[FIRST]["labels"], everything[FIRST]["unknown"]) == (["sea"], ["ship"])
     assert everything[FIRST]["agreement"] is None  # they may share the ship
     assert set(found("--any", "ship")) == set()  # but for the query
-    assert set(found("--none", "ship")) == set(everything) - {FIRST, THIRD}
+    assert (everything[LAST]["labelled"], everything[LAST]["agreement"]) == (False, None)
+    assert set(found("--none", "ship")) == set(everything) - {FIRST, THIRD, LAST}
     assert set(found("--none", "ship", "--none-unknown-ok")) == set(everything)
     assert main(["search", "--store", str(store), "--id", SECOND, "--k", "40"]) == 0
     printed = capsys.readouterr().out
@@ -140,7 +158,7 @@ def test_a_search_filters_by_what_is_known_and_shows_the_rest_apart(
 def test_every_kind_of_search_filters_alike(store: Path) -> None:
     for archive in (open_store(store), open_store(store, approximate=True)):
         for where, count in (
-            (Filter(none=("ship",)), 37),
+            (Filter(none=("ship",)), 36),
             (Filter(none=("ship",), none_unknown_ok=True), 39),
         ):
             assert len(archive.by_labels(["ship"], 40, where).hits) == count

@@ -92,6 +92,7 @@ def partly(
                 row,
                 labels=() if not known[place] else (LABEL,) if present[place] else (OTHER,),
                 unknown=() if known[place] else (LABEL,),
+                labelled=True,
             )
             for place, row in enumerate(rows)
         ]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from serve.server_process import Server
-from serve.small_archive import PARTLY_KNOWN
+from serve.small_archive import NOT_LABELLED, PARTLY_KNOWN
 
 FIRST, SECOND, THIRD = PARTLY_KNOWN
 
@@ -50,10 +50,14 @@ def test_an_image_with_unknown_labels_is_compared_by_those_that_are_known(unknow
 
 def test_unknown_labels_are_counted_apart(unknown_server: Server, server: Server) -> None:
     about = {label["name"]: label for label in unknown_server.get("/api/archive")["labels"]}
-    unknown = {name: label["unknown"] for name, label in about.items() if label["unknown"]}
-    assert unknown == {"grass": 1, "it's": 1, "tree": 1, "quay": 1}
+    # For images that are not labelled, every label is unknown.
+    more = {name: label["unknown"] - len(NOT_LABELLED) for name, label in about.items()}
+    assert {name: count for name, count in more.items() if count} == dict.fromkeys(
+        ("grass", "it's", "tree", "quay"), 1
+    )
     assert about["quay"]["count"] == 0
-    assert not any(label["unknown"] for label in server.get("/api/archive")["labels"])
+    plain = server.get("/api/archive")["labels"]
+    assert {label["unknown"] for label in plain} == {len(NOT_LABELLED)}
     found = unknown_server.get("/api/labels", all="tree", none="it's")
     counts = {label["name"]: label for label in found["labels"]}
     assert counts["tree"]["count"] == found["images"]
@@ -70,11 +74,11 @@ def test_none_is_known_to_be_absent_unless_unknown_will_do(unknown_server: Serve
     trees = found(any="tree")
     assert FIRST in trees
     assert SECOND not in trees
-    assert found(none="tree") == everything - trees - {SECOND}
-    assert found(none="tree", none_unknown_ok="false") == everything - trees - {SECOND}
+    assert found(none="tree") == everything - trees - NOT_LABELLED - {SECOND}
+    assert found(none="tree", none_unknown_ok="false") == found(none="tree")
     assert found(none="tree", none_unknown_ok="true") == everything - trees
     assert found(none_unknown_ok="true") == everything
-    assert found(none="quay") == everything - {SECOND}
+    assert found(none="quay") == everything - NOT_LABELLED - {SECOND}
     assert found(any="quay") == set()
 
 
@@ -92,6 +96,7 @@ def test_exports_have_unknown_labels_apart(unknown_server: Server, hits: dict[st
     rows = {row["id"]: row for row in csv.DictReader(io.StringIO(reply.body.decode("utf-8-sig"), newline=""))}
     assert (rows[FIRST]["labels"], rows[FIRST]["unknown"]) == ("tree", "grass;it's")
     assert rows["images/000004.png"]["unknown"] == ""
+    assert {image for image, row in rows.items() if row["labelled"] == "False"} == NOT_LABELLED
     reply = unknown_server.ask("/api/search", {**query, "format": "geojson"})
     features = {each["id"]: each["properties"] for each in json.loads(reply.body)["features"]}
     assert {name: each["unknown"] for name, each in features.items()} == {

@@ -94,4 +94,4 @@ def paths_text(paths: Sequence[str]) -> str:
 
 
 def _absent(image: str) -> Row:
-    return Row(image, np.zeros(0, np.float32), metadata=_MISSING)
+    return Row(image, np.zeros(0, np.float32), metadata=_MISSING, labelled=False)

@@ -2,8 +2,7 @@
 
 - What a person stated on the page wins, label by label: present, absent or unknown.
 - Where the page is silent on a label, the state of the table applies: the store has it.
-- An image of which the store has neither present nor unknown labels is not labelled by the table: all labels
-  of the table are unknown for it, not absent.
+- An image that no table names is not labelled: all labels of the table are unknown for it, not absent.
 - Labels that only the page has are unknown where the page is silent.
 """
 
@@ -55,7 +54,7 @@ def merged_states(row: Row, page: Mapping[str, State], names: LabelNames) -> dic
     {'barn': 'unknown', 'dock': 'absent', 'ship': 'absent'}
     """
     present, unknown = set(row.labels), set(row.unknown)
-    silent: State = "absent" if present or unknown else "unknown"
+    silent: State = "absent" if row.labelled else "unknown"
     table: dict[str, State] = {
         name: "present" if name in present else "unknown" if name in unknown else silent
         for name in names.table

@@ -83,4 +83,4 @@ def calibrated_temperatures(J: Tensor, tau: float = 0.2, delta: float = 0.5) -> 
     tensor([0.1213, 0.2000])
     """
     # In place: new memory takes longer than the exponentials.
-    return (1 - J).mul_(-delta).exp_().mul_(tau)
+    return torch.exp_((1 - J).mul_(-delta)).mul_(tau)

@@ -124,5 +124,5 @@ def pair_temperatures(J: Tensor, h: Tensor, alpha: float = 1.5, beta: float = 0.
     >>> pair_temperatures(torch.tensor([[0.0, 1.0]]), torch.tensor([99.0]))
     tensor([[1.0217, 0.2448]])
     """
-    T = (-alpha * J).exp_()  # in place: new memory takes longer than the exponentials
-    return T.add_(beta / torch.log1p(h)[:, None])
+    # In place: new memory takes longer than the exponentials.
+    return torch.exp_(-alpha * J).add_(beta / torch.log1p(h)[:, None])

@@ -73,8 +73,8 @@ class LabelSets:
         """
         if self.known is None or self.known_other is None:
             return None
-        # |y_i| + |y_p| - |union| - |shared| labels are present in one and unknown in the other. A shared label
-        # counts more than all of these.
+        # |y_i| + |y_p| - |union| - |shared| labels are present in one and unknown in the other. A shared
+        # label counts more than all of these.
         at_least = torch.add(self.union, self.shared, alpha=2 * self.y.shape[1])  # (U, V)
         return at_least.sub_(self.n[:, None]).lt_(self.n_other)
 

@@ -280,10 +280,7 @@ class ApproximateSearch(LanceTable, Snapshot):
                 continue
             found = self.select(["id"], f"array_has_any({column}, [{texts([label])}])", row_ids=True)
             states[ordered.find(found["_rowid"])] = state
-        unlabelled = " AND ".join(
-            f"coalesce(array_length({column}), 0) = 0" for column in self._present(("labels", UNKNOWN))
-        )
-        states[ordered.find(self.select(["id"], unlabelled, row_ids=True)["_rowid"])] = -1
+        states[ordered.find(self.select(["id"], "labels IS NULL", row_ids=True)["_rowid"])] = -1
         return states
 
     def vectors(self, rows: np.ndarray) -> np.ndarray:
@@ -403,8 +400,11 @@ class ApproximateSearch(LanceTable, Snapshot):
             {each["values"]: each["counts"] for each in pc.value_counts(pc.list_flatten(column)).to_pylist()}
             for column in (table["labels"], table[UNKNOWN])
         )
-        every = sorted({*names, *present, *unknown})
-        return {name: present.get(name, 0) for name in every}, {name: unknown.get(name, 0) for name in every}
+        every, unlabelled = sorted({*names, *present, *unknown}), table["labels"].null_count
+        return (
+            {name: present.get(name, 0) for name in every},
+            {name: unknown.get(name, 0) + unlabelled for name in every},
+        )
 
 
 def _names_many(where: Filter) -> bool:

@@ -24,7 +24,7 @@ PLACE = (*CORNERS, "date", FOOTPRINT)
 # Columns beside id and labels that are small.
 DETAILS = ("width", "height", "content", "metadata", *PLACE)
 # Columns with the values of the attributes of a row, as they are.
-_PLAIN = ("id", "labels", "width", "height", "thumbnail", "content", "date")
+_PLAIN = ("id", "width", "height", "thumbnail", "content", "date")
 _NO_VECTOR = np.zeros(0, np.float32)
 # With this metadata of the id, LanceDB notices where two processes add the same image at the same moment.
 KEY = {"lance-schema:unenforced-primary-key": "true"}
@@ -55,6 +55,7 @@ def to_table(rows: Sequence[Row], dim: int, optional: Iterable[str] = OPTIONAL) 
     columns: dict[str, Any] = {
         **{name: [getattr(row, name) for row in rows] for name in _PLAIN},
         "vector": pa.FixedSizeListArray.from_arrays(pa.array(vectors), dim),
+        "labels": [row.labels if row.labelled else None for row in rows],
         "metadata": [json.dumps(dict(row.metadata), ensure_ascii=False) for row in rows],
         **{corner: [box[place] for box in corners] for place, corner in enumerate(CORNERS)},
     }
@@ -92,6 +93,7 @@ def to_descriptions(table: pa.Table) -> list[Row]:
         corners = tuple(values.pop(corner) for corner in CORNERS)
         values["bbox"] = None if None in corners else corners
         values["metadata"] = read_metadata(values["metadata"])
+        values["labelled"] = values["labels"] is not None
         values |= {name: tuple(values[name] or ()) for name in LABELS}
         rows.append(Row(vector=_NO_VECTOR, **values))
     return rows

@@ -28,8 +28,10 @@ def condition_of(where: Filter | None, has_unknown: bool = False) -> str | None:
     "NOT id IN ('it''s.png')"
     >>> condition_of(Filter(among=("a.png", "b.png"))), condition_of(Filter(among=()))
     ("id IN ('a.png', 'b.png')", 'false')
-    >>> condition_of(Filter(none=("ship",)), has_unknown=True)
-    "NOT array_has_any(labels, ['ship']) AND (unknown IS NULL OR NOT array_has_any(unknown, ['ship']))"
+    >>> condition_of(Filter(none=("ship",), none_unknown_ok=True))
+    "(labels IS NULL OR NOT array_has_any(labels, ['ship']))"
+    >>> condition_of(Filter(none=("ship",)))
+    "labels IS NOT NULL AND NOT array_has_any(labels, ['ship'])"
     """
     if where is None:
         return None
@@ -39,10 +41,15 @@ def condition_of(where: Filter | None, has_unknown: bool = False) -> str | None:
     if where.all:
         parts.append(f"array_has_all(labels, [{texts(where.all)}])")
     if where.none:
-        parts.append(f"NOT array_has_any(labels, [{texts(where.none)}])")
-        if has_unknown and not where.none_unknown_ok:
-            unknown = f"array_has_any({UNKNOWN}, [{texts(where.none)}])"
-            parts.append(f"({UNKNOWN} IS NULL OR NOT {unknown})")
+        # `labels` is null where an image is not labelled.
+        absent = f"NOT array_has_any(labels, [{texts(where.none)}])"
+        if where.none_unknown_ok:
+            parts.append(f"(labels IS NULL OR {absent})")
+        else:
+            parts += ["labels IS NOT NULL", absent]
+            if has_unknown:
+                unknown = f"array_has_any({UNKNOWN}, [{texts(where.none)}])"
+                parts.append(f"({UNKNOWN} IS NULL OR NOT {unknown})")
     if where.among is not None:
         parts.append(one_of("id", where.among) if where.among else "false")
     if where.without:

@@ -46,7 +46,9 @@ class ExactSearch(Snapshot):
         self._ids: list[str] = self._table["id"].to_pylist()
         self._labels: LabelRows = LabelIndex(self._table["labels"])
         self._unknown: LabelRows = LabelIndex(self._table[UNKNOWN])
+        self._unlabelled: np.ndarray = self._table["labels"].is_null().to_numpy()  # (N,)
         self._relabelled: Callable[[Row], Row] | None = None  # where labels are not those of the table
+        self._everywhere: tuple[str, ...] = ()  # unknown for all rows that are not relabelled
         self._places = PlaceIndex(self._table)
         self._listing, self._version = ListingOrder(self._places.days), secrets.token_hex(8)
         self._details = details
@@ -84,7 +86,10 @@ class ExactSearch(Snapshot):
 
     def look_up(self, image: str) -> Row:
         row = self._row(image)
-        return Row(image, self._vectors[row], self._labels[row], unknown=self._unknown[row])
+        labelled = not self._unlabelled[row]
+        return Row(
+            image, self._vectors[row], self._labels[row], unknown=self._unknown[row], labelled=labelled
+        )
 
     def look_up_all(self, ids: Sequence[str]) -> list[Row]:
         return [self.look_up(image) for image in ids]
@@ -101,7 +106,7 @@ class ExactSearch(Snapshot):
         may_be = {row: states.unknown for row, states in changed.items()}
         other._labels = ChangedLabels(self._labels, rows, present)
         other._unknown = ChangedLabels(self._unknown, rows, may_be, everywhere)
-        other._relabelled = partial(relabelled, labels, everywhere)
+        other._relabelled, other._everywhere = partial(relabelled, labels, everywhere), everywhere
         other._unlabelled = self._unlabelled.copy()
         other._unlabelled[list(changed)] = False
         return other
@@ -135,7 +140,13 @@ class ExactSearch(Snapshot):
         return self._counts(self._labels, where)
 
     def unknown_counts(self, where: Filter | None = None) -> dict[str, int]:
-        return self._counts(self._unknown, where)
+        allowed = self._allowed(where)
+        unlabelled = self._unlabelled if allowed is None else self._unlabelled & allowed
+        more = int(np.count_nonzero(unlabelled))
+        return {
+            name: count if name in self._everywhere else count + more
+            for name, count in self._counts(self._unknown, where).items()
+        }
 
     def sample(self, count: int, seed: int = 0, where: Filter | None = None) -> list[str]:
         allowed = self._allowed(where)
@@ -187,14 +198,6 @@ class ExactSearch(Snapshot):
         """All labels, also those that are unknown wherever they are mentioned; sorted."""
         return sorted({*self._labels.names, *self._unknown.names})
 
-    @cached_property
-    def _unlabelled(self) -> np.ndarray:
-        """Rows of which nothing is said, neither by the table nor by other labels, bool. (N,)"""
-        columns = (self._table["labels"], self._table[UNKNOWN])
-        lengths = [pc.fill_null(pc.list_value_length(column), 0).to_numpy() for column in columns]
-        unlabelled: np.ndarray = sum(lengths) == 0
-        return unlabelled
-
     def _allowed(self, where: Filter | None) -> np.ndarray | None:
         """Rows that pass a filter, bool; None where all do. (N,)"""
         if where is None or not (
@@ -212,7 +215,7 @@ class ExactSearch(Snapshot):
         if where.none:
             mask &= ~self._labels.mask(where.none)
             if not where.none_unknown_ok:
-                mask &= ~self._unknown.mask(where.none)
+                mask &= ~(self._unknown.mask(where.none) | self._unlabelled)
         if where.by_place_or_date:
             mask &= self._places.mask(where)
         if where.among is not None:

@@ -93,7 +93,7 @@ def as_geoparquet(hits: Sequence[Hit]) -> bytes:
         "similarity": pa.array([hit.similarity for hit in hits], pa.float64()),
         "date": pa.array([hit.date for hit in hits], pa.date32()),
         "datetime": pa.array([moment_of(hit.metadata) for hit in hits], _TIME),
-        "labels": pa.array([hit.labels for hit in hits], _LIST),
+        "labels": pa.array([hit.labels if hit.labelled else None for hit in hits], _LIST),
         "unknown": pa.array([hit.unknown for hit in hits], _LIST),
         "width": pa.array([hit.width for hit in hits], pa.int32()),
         "height": pa.array([hit.height for hit in hits], pa.int32()),
@@ -144,10 +144,8 @@ def _features(table: pa.Table, fields: "_Fields", names: Mapping[str, str], cove
             "id": table["id"],
             "date": table["date"],
             "datetime": pa.array(map(moment_of, metadata), _TIME),
-            **{
-                name: pa.array([labels or [] for labels in table[name].to_pylist()], _LIST)
-                for name in ("labels", "unknown")
-            },
+            "labels": table["labels"].cast(_LIST),
+            "unknown": pa.array([labels or [] for labels in table["unknown"].to_pylist()], _LIST),
             **{name: table[name] for name in ("width", "height")},
             **fields.columns(names, metadata),
             **covered.columns(geometries, boxes),

@@ -16,7 +16,7 @@ from marcir.search.records import Row
 
 # The columns of an export before those of the metadata.
 COLUMNS = (
-    *("id", "similarity", "labels", "unknown", "width", "height"),
+    *("id", "similarity", "labels", "unknown", "labelled", "width", "height"),
     *("west", "south", "east", "north", "date"),
 )
 # A spreadsheet runs a cell that begins like this as a formula.
@@ -43,6 +43,7 @@ class Hit:
         date: When it was taken, where known.
         metadata: Everything else that is known of it.
         footprint: The ground that it shows, as a geometry of GeoJSON, where known.
+        labelled: Whether anything is known of its labels; if not, all of them are unknown.
     """
 
     id: str
@@ -57,6 +58,7 @@ class Hit:
     date: datetime.date | None
     metadata: Mapping[str, Any]
     footprint: dict[str, Any] | None = None
+    labelled: bool = True
 
     @classmethod
     def from_row(
@@ -70,7 +72,9 @@ class Hit:
         wanted, labels = set(query_labels), set(row.labels)
         shared = wanted & labels
         either = (wanted | labels).difference(row.unknown, query_unknown)
-        may_share = not shared and not (wanted.isdisjoint(row.unknown) and labels.isdisjoint(query_unknown))
+        may_share = not row.labelled or (
+            not shared and not (wanted.isdisjoint(row.unknown) and labels.isdisjoint(query_unknown))
+        )
         return cls(
             row.id,
             None if similarity is None else max(-1.0, min(1.0, similarity)),  # rounding may pass 1
@@ -84,6 +88,7 @@ class Hit:
             row.date,
             row.metadata,
             None if row.footprint is None else wkb_to_geojson(row.footprint),
+            row.labelled,
         )
 
     def as_json(self) -> dict[str, Any]:
@@ -138,6 +143,7 @@ def as_csv(hits: Sequence[Hit]) -> bytes:
                 hit.similarity,
                 harmless(";".join(hit.labels)),
                 harmless(";".join(hit.unknown)),
+                hit.labelled,
                 hit.width,
                 hit.height,
                 *(hit.bbox or [""] * 4),
@@ -169,7 +175,7 @@ def _feature(hit: dict[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
         **({"bbox": bbox} if bbox else {}),
         "geometry": hit["footprint"] or (wkb_to_geojson(box_wkb(bbox)) if bbox else None),
         "properties": {
-            **{name: hit[name] for name in ("id", "similarity", "labels", "unknown", "date")},
+            **{name: hit[name] for name in ("id", "similarity", "labels", "unknown", "labelled", "date")},
             **{names[key]: value for key, value in hit["metadata"].items()},
         },
     }

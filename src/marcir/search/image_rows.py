@@ -136,6 +136,7 @@ def _read(model: Model, image: SourceImage) -> tuple[Row, np.ndarray] | NotEmbed
         bbox=content.bbox,
         footprint=content.footprint,
         date=content.date,
+        labelled=False,
     )
     return row, square
 

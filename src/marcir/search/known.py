@@ -21,24 +21,18 @@ class _States:
 
     present: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
+    labelled: bool = True
 
 
-@dataclass(frozen=True, eq=False)
-class _Labels:
-    """A label table: labels by image, and those of images that it does not name."""
-
-    images: dict[str, _States]
-    others: _States = _States()
-
-    def of(self, image: str) -> _States:
-        return self.images.get(image, self.others)
+# Of an image that a table does not name, nothing is known.
+_NOT_LABELLED = _States(labelled=False)
 
 
 @dataclass(frozen=True, eq=False)
 class Known:
     """Labels and metadata from tables; None where there is no table."""
 
-    labels: _Labels | None
+    labels: dict[str, _States] | None  # by image
     extra: dict[str, Extra] | None
     notes: tuple[str, ...] = ()
 
@@ -59,7 +53,7 @@ class Known:
         extra = read_metadata(metadata, source.id_of) if metadata is not None else None
         notes: list[str] = []
         if found is not None:
-            notes += _compared(labels, found.images, source)
+            notes += _compared(labels, found, source, "nothing is known of the labels of the others")
         if extra is not None:
             notes += _compared(metadata, extra, source)
             if source.cut is not None and any(each.bbox for each in extra.values()):
@@ -71,8 +65,8 @@ class Known:
     def apply_to(self, row: Row) -> Row:
         """Add the labels and metadata of the tables to an image."""
         if self.labels is not None:
-            states = self.labels.of(row.id)
-            row = replace(row, labels=states.present, unknown=states.unknown)
+            states = self.labels.get(row.id, _NOT_LABELLED)
+            row = replace(row, labels=states.present, unknown=states.unknown, labelled=states.labelled)
         if self.extra is not None:
             extra = self.extra.get(row.id, Extra())
             if row.footprint is None:
@@ -85,13 +79,10 @@ class Known:
         """Of an image's bytes, its labels and its metadata; of the latter as before, without a table."""
         labels, extra = [*(before or "").split(":"), "", ""][1:3]
         if self.labels is not None:
-            states = self.labels.of(image)
-            present, unknown = sorted(states.present), sorted(states.unknown)
-            # Without unknown labels it is that of versions which knew none.
-            labels = _digest([present, unknown] if unknown else present)
+            labels = _digest_of_labels(self.labels.get(image))
         if self.extra is not None:
             of = self.extra.get(image, Extra())
-            extra = _digest([dict(of.metadata), of.bbox, str(of.date)])
+            extra = "" if of == Extra() else _digest([dict(of.metadata), of.bbox, str(of.date)])
         return f"{content}:{labels}:{extra}"
 
 
@@ -99,7 +90,7 @@ def as_before(row: Row, before: Row | None) -> Row:
     """An image whose bytes have changed, with what it has from tables."""
     if before is None:
         return row
-    row = replace(row, labels=before.labels, unknown=before.unknown)
+    row = replace(row, labels=before.labels, unknown=before.unknown, labelled=before.labelled)
     if row.footprint is None:
         return replace(row, metadata=before.metadata, bbox=before.bbox, date=before.date)
     from_tables = {name: value for name, value in before.metadata.items() if name not in WINDOW_METADATA}
@@ -116,8 +107,16 @@ def _own_date(own: Mapping[str, Any]) -> datetime.date | None:
     return datetime.datetime.fromisoformat(own["time"]).date() if "time" in own else None
 
 
-def _compared(table: str | Path | None, named: Collection[str], source: ImageSource) -> list[str]:
+def _compared(
+    table: str | Path | None, named: Collection[str], source: ImageSource, others: str = ""
+) -> list[str]:
     """Notes on a table that names other images than there are.
+
+    Args:
+        table: The file.
+        named: The images that it names.
+        source: The images that there are.
+        others: What this means for images that it does not name.
 
     Raises:
         DataError: Where it names none of them.
@@ -132,7 +131,8 @@ def _compared(table: str | Path | None, named: Collection[str], source: ImageSou
         raise DataError(f"{table}: none of its {found}. {advice}")
     notes = []
     if len(known) < len(ids):
-        notes.append(f"{table} names {len(known):,} of the {len(ids):,} {source.what}")
+        names = f"{table} names {len(known):,} of the {len(ids):,} {source.what}"
+        notes.append(f"{names}; {others}" if others else names)
     if unknown := sorted(set(named) - ids):
         notes.append(
             f"{table} names {len(unknown):,} that are not {source.what} below {source.root}, for example "
@@ -141,8 +141,10 @@ def _compared(table: str | Path | None, named: Collection[str], source: ImageSou
     return notes
 
 
-def _read_labels(file: str | Path, id_of: Callable[[str], str], unlisted: Unlisted | None) -> _Labels:
-    """Read a label table; an image that it does not name is silent on all labels."""
+def _read_labels(
+    file: str | Path, id_of: Callable[[str], str], unlisted: Unlisted | None
+) -> dict[str, _States]:
+    """The labels of the images that a table names."""
     table = read_label_table(file, unlisted=unlisted)
     found: dict[str, _States] = {}
     for row in table.rows:
@@ -150,13 +152,19 @@ def _read_labels(file: str | Path, id_of: Callable[[str], str], unlisted: Unlist
         if image in found:
             raise DataError(f"{file} line {row.line}: duplicate '{image}'. Keep one.")
         found[image] = _States(row.labels, row.unknown)
-    return _Labels(found, _States(unknown=table.names if table.unlisted == "unknown" else ()))
+    return found
+
+
+def _digest_of_labels(states: _States | None) -> str:
+    """A short fingerprint; empty for an image that the table does not name, as without a table."""
+    if states is None:
+        return ""
+    present, unknown = sorted(states.present), sorted(states.unknown)
+    return _digest([present, unknown] if unknown else present)
 
 
 def _digest(content: object) -> str:
-    """A short fingerprint; empty for empty content, so that an empty table changes nothing."""
-    if content in ([], [{}, None, "None"]):
-        return ""
+    """A short fingerprint."""
     text = json.dumps(content, sort_keys=True)
     return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 

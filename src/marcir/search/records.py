@@ -26,6 +26,8 @@ class Row:
         vector: Embedding, unit length, float32. (D,)
         labels: Names of its labels.
         unknown: Names of labels that it may have: whether it has them is not known.
+        labelled: Whether anything is known of its labels. Of an image that no table names, all labels are
+            unknown; `labels` is empty then.
         width: In pixels.
         height: In pixels.
         thumbnail: A JPEG of at most 256 pixels.
@@ -48,13 +50,15 @@ class Row:
     date: datetime.date | None = None
     unknown: tuple[str, ...] = ()
     footprint: bytes | None = None
+    labelled: bool = True
 
 
 @dataclass(frozen=True)
 class Filter:
     """Which images may be found. Labels filter, they never rank.
 
-    A label of an image is present, absent or unknown. Only labels that are known count.
+    A label of an image is present, absent or unknown. Only labels that are known count. Of an image that is
+    not labelled at all, every label is unknown.
 
     Attributes:
         any: At least one of these labels is present.
@@ -181,6 +185,8 @@ def check_rows(rows: Sequence[Row], dim: int) -> None:
         if row.id in seen:
             raise StoreError(f"duplicate id '{row.id}'. Keep one.")
         seen.add(row.id)
+        if row.labels and not row.labelled:
+            raise StoreError(f"'{row.id}': has labels, but is said to be not labelled.")
         if both := sorted(set(row.labels).intersection(row.unknown)):
             raise StoreError(f"'{row.id}': the label '{both[0]}' is both present and unknown.")
         if row.vector.shape != (dim,):

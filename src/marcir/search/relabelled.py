@@ -94,5 +94,5 @@ def relabelled(labels: Mapping[str, LabelStates], unknown: Sequence[str], row: R
     (('ship',), ('dock',))
     """
     if (states := labels.get(row.id)) is not None:
-        return replace(row, labels=states.present, unknown=states.unknown)
+        return replace(row, labels=states.present, unknown=states.unknown, labelled=True)
     return replace(row, unknown=(*row.unknown, *unknown)) if unknown else row

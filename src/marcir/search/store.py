@@ -110,7 +110,7 @@ class Snapshot(Protocol):
         """For every row 1 where a label is present, 0 where it is absent, -1 where it is unknown, int8. (N,)
 
         A label that the store does not know is unknown for all of them, and all labels are unknown for an
-        image that is not labelled: one that has neither present nor unknown labels.
+        image that is not labelled.
         """
 
     def vectors(self, rows: np.ndarray) -> np.ndarray:

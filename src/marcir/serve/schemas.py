@@ -91,6 +91,9 @@ class HitResponse(BaseModel):
     similarity: float | None = Field(description="Cosine similarity with the query.", examples=[0.87])
     labels: list[str]
     unknown: list[str] = Field(description="Labels of which it is unknown whether it has them.")
+    labelled: bool = Field(
+        description="Whether anything is known of its labels; if not, all labels are unknown."
+    )
     shared: list[str] = Field(description="Labels that the query has, too.")
     agreement: float | None = Field(
         description="Of the labels of both, the share that they have in common (Jaccard), without labels "
@@ -152,6 +155,7 @@ class TableLabels(BaseModel):
 
     labels: list[str]
     unknown: list[str] = Field(description="Labels of which it is unknown whether it has them.")
+    labelled: bool = Field(description="Whether the table says anything of the image.")
 
 
 class ImageResponse(HitResponse):

@@ -158,7 +158,9 @@ class ServedArchive:
             original=original,
             scene=None if self._scenes is None else self._scenes.describe(image),
             page_labels=self.annotations.labels.states([image]).get(image, {}),
-            table_labels=schemas.TableLabels(labels=list(plain.labels), unknown=list(plain.unknown)),
+            table_labels=schemas.TableLabels(
+                labels=list(plain.labels), unknown=list(plain.unknown), labelled=plain.labelled
+            ),
         )
 
     def search(self, parameters: SearchParameters, notes: RequestNotes) -> schemas.SearchResponse | Response:

@@ -168,7 +168,9 @@ export function makeDetail({ onSearch, onMark, onOpen, onClose, labelsOf }) {
           similarityBar(hit.similarity),
           agreement && agreementBadge(agreement),
         ),
-      hit.labels.length + hit.unknown.length ? labelList(hit) : el("p", { class: "muted small" }, "No labels"),
+      hit.labels.length + hit.unknown.length
+        ? labelList(hit)
+        : el("p", { class: "muted small" }, hit.labelled ? "No labels" : "Not labelled"),
     ].filter(Boolean);
   }
 

@@ -11,18 +11,16 @@ export const NOT_ABSENT = "What nobody has labelled is unknown, not absent.";
 const onPage = (image, label) => (Object.hasOwn(image.page_labels, label) ? image.page_labels[label] : undefined);
 
 /**
- * What is known of a label of an image. The table has not labelled an image of which it has no label.
+ * What is known of a label of an image.
  * @param {{labels: string[], unknown: string[], page_labels: Record<string, string>,
- *   table_labels: {labels: string[], unknown: string[]}}} image merged labels, and those of page and table
+ *   table_labels: {labels: string[], unknown: string[], labelled: boolean}}} image merged labels, and those of page and table
  * @param {(label: string) => boolean} isKnown whether the archive has this label at all
  * @returns {"present"|"absent"|"unknown"}
  */
 export function stateOf(image, label, isKnown) {
   if (image.labels.includes(label)) return "present";
   if (onPage(image, label) === "absent") return "absent";
-  const { labels, unknown } = image.table_labels;
-  const isLabelled = labels.length + unknown.length > 0;
-  return !isLabelled || image.unknown.includes(label) || !isKnown(label) ? "unknown" : "absent";
+  return !image.table_labels.labelled || image.unknown.includes(label) || !isKnown(label) ? "unknown" : "absent";
 }
 
 /** Sign and word of a state. */

@@ -14,7 +14,7 @@ export const MAY_SHARE = "may share a label";
 
 /**
  * How the labels of a hit agree with those of the query: it has all of them, some, or none; or that is open,
- * because they share none that is known but a label of one is unknown for the other.
+ * because they share none that is known but a label of one is unknown for the other, or nobody labelled the hit.
  * @param {{labels: string[], unknown: string[]}} query
  * @returns {{level: "all"|"some"|"none"|"open", words: string}|null} null where the query has no labels
  */
@@ -23,6 +23,7 @@ export function agreementOf(hit, query) {
   if (!wanted) return null;
   const shared = hit.shared.length;
   const unknown = query.labels.filter((label) => hit.unknown.includes(label)).length;
+  if (!hit.labelled) return { level: "open", words: MAY_SHARE };
   if (shared === 0 && (unknown || hit.labels.some((label) => query.unknown.includes(label))))
     return { level: "open", words: MAY_SHARE };
   if (shared === 0) return { level: "none", words: "no shared label" };
