@@ -51,7 +51,9 @@ def run(parser: Parser, arguments: Sequence[str]) -> None:
         _export(store, annotations, options, wanted)
 
 
-def _export(store: "Store", annotations: "Annotations", options: Namespace, wanted: Sequence["Format"]) -> None:
+def _export(
+    store: "Store", annotations: "Annotations", options: Namespace, wanted: Sequence["Format"]
+) -> None:
     from marcir.annotations.annotated_store import AnnotatedStore
     from marcir.annotations.collection_export import collection_files, collection_hits, hits_file, paths_text
     from marcir.data.object_storage import image_path

@@ -56,5 +56,6 @@ def _refuse_other_table(out: Path) -> None:
         raise ConfigError(f"--out {out}: cannot be read ({reason(error)}). Choose another name.") from error
     if first and first.strip() != _FIRST_LINE:
         raise ConfigError(
-            f"--out {out}: there is a file that marcir labels did not write. Choose another name, or delete it."
+            f"--out {out}: there is a file that marcir labels did not write. Choose another name, or delete "
+            "it."
         )
