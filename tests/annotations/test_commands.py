@@ -75,6 +75,15 @@ def test_collections_are_listed_shown_and_exported(
     assert capsys.readouterr().err == "marcir: there is no collection 'Sone'. Did you mean 'Some'?\n"
 
 
+def test_a_collection_of_images_without_places_is_no_geojson(
+    store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "some.geojson"
+    assert main(["collections", "export", "Some", "--store", str(store), "--geojson", str(out)]) == 2
+    assert capsys.readouterr().err == "marcir: geojson: none of these images has a place. Use csv or paths.\n"
+    assert not out.exists()
+
+
 def test_the_files_of_windows_are_their_scenes(tmp_path: Path) -> None:
     cut, vector = WindowCut(256, 256, None, None, 0.2), np.eye(4, dtype=np.float32)[0]
     windows = [f"a/b.tif@x={place},y=0,w=256,h=256" for place in (0, 256)]
@@ -125,6 +134,30 @@ def test_labels_of_the_table_need_no_annotations(
     with pytest.raises(SystemExit):
         main(["labels", "--store", str(store), "--source", "table", "--annotations", "a", "--out", str(out)])
     assert "leave --annotations out" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("content", ["path,labels\na.png,road\n", "# unlisted: absent\n", "\n"])
+def test_a_table_that_the_command_did_not_write_is_not_replaced(
+    store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], content: str
+) -> None:
+    out = tmp_path / "labels.csv"
+    out.write_text(content)
+    assert main(["labels", "--store", str(store), "--out", str(out)]) == 2
+    assert capsys.readouterr().err == (
+        f"marcir: --out {out}: there is a file that marcir labels did not write. "
+        "Choose another name, or delete it.\n"
+    )
+    assert out.read_text() == content
+
+
+def test_a_table_that_the_command_wrote_is_replaced(store: Path, tmp_path: Path) -> None:
+    out = tmp_path / "labels.csv"
+    arguments = ["labels", "--store", str(store), "--out", str(out)]
+    out.touch()
+    assert main([*arguments, "--source", "table"]) == 0
+    first = out.read_text()
+    assert main(arguments) == 0
+    assert out.read_text() != first
 
 
 @pytest.mark.parametrize(

@@ -64,6 +64,12 @@ def test_lines_are_counted_as_an_editor_counts_them(tmp_path: Path) -> None:
             "path,labels\na.png,1,0,0,?\n",
             "line 2: expected 2 columns .*, found 5. A table of 0, 1 and . has a column per label: name the",
         ),
+        (
+            "path,labels\na.png,\nb.png,1\nc.png,0\n",
+            "line 3: found 1 where label names are listed. A table of 0 and 1 has a column per label: name the",
+        ),
+        ("path,labels\na.png,road\nb.png,tree;0\n", "line 3: found 0 where .* If it is a label, rename it"),
+        ("path,labels\na.png,?1\n", "line 2: found 1 where label names are listed"),
         ("path,labels\na.png;road\n", "line 2: expected 2 .*, found 1, separated by semicolons\\?"),
         ("path|labels\na.png|road\n", "line 1: found one column, separated by bars\\?"),
         ("a.png,1,0\nb.png,1,0\n", "line 1: 'a.png' is an image, not a header. Add a first line: path"),
@@ -115,6 +121,21 @@ def test_labels_that_are_numbers_are_no_missing_header(tmp_path: Path) -> None:
     rows, names, *_ = read_label_table(written(tmp_path, "path,0,1,2\na.png,1,0,0\n"))
     assert names == ("0", "1", "2")
     assert rows[0].labels == ("0",)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "path,labels\na.png,1\nb.png,0;12\n",
+        "# unlisted: unknown\npath,labels\na.png,1\nb.png,0\n",
+        "id,scene,labels\na.png,s,1\nb.png,s,0\n",
+    ],
+    ids=["classes that are numbers", "a list that says so", "windows"],
+)
+def test_0_and_1_are_labels_where_they_cannot_be_cells_of_a_matrix(content: str, tmp_path: Path) -> None:
+    rows, names, *_ = read_label_table(written(tmp_path, content))
+    assert rows[0].labels == ("1",)
+    assert {"0", "1"} <= set(names)
 
 
 SPELLINGS = {"car": "car", "cars": "car", "ship": "ship"}

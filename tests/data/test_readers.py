@@ -251,6 +251,8 @@ def test_images_that_the_table_does_not_name_are_counted(tmp_path: Path) -> None
         (["road,tree", "tree"], 1),
         (["road tree", "tree", "Road"], 1),
         (["road/tree", "tree", "road"], 1),
+        (["?road", "tree"], 1),
+        (["! road", "?tree", "what?"], 2),
     ],
 )
 def test_label_names_that_look_like_slips_are_told(names: list[str], doubts: int) -> None:

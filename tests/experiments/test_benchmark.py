@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import signal
+import subprocess
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +17,7 @@ from benchmark_runs import perform_here, start, workers_of
 from marcir.cli import main
 from marcir.config import Config
 from marcir.experiments.benchmark import benchmark
-from marcir.experiments.perform import failed, perform
+from marcir.experiments.perform import commit_of, failed, perform
 from marcir.experiments.plan import config_hash
 from marcir.experiments.record import Record, Results
 from marcir.experiments.workers import perform_all
@@ -59,6 +60,48 @@ def test_every_loss_and_seed_leaves_one_record(unbroken: Path) -> None:
         assert vectors.ids == record.scores.ids
         assert len(record.labels) == len(vectors.ids)
     assert found["comparison/manifest-MARC-half-seed0"].config["loss"]["alpha"] == 0.5
+
+
+def git(folder: Path, *words: str) -> str:
+    who = ("-c", "user.name=a", "-c", "user.email=a@b.example", "-c", "commit.gpgsign=false")
+    command = ["git", "-C", str(folder), *who, *words]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
+def test_the_commit_is_that_of_the_checkout_with_a_plus_where_its_files_were_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package, installed = tmp_path / "src/package", tmp_path / ".venv/package"
+    for folder in (package, installed):
+        folder.mkdir(parents=True)
+        (folder / "__init__.py").write_text("")
+    assert commit_of(package) is None, "no checkout"
+    git(tmp_path, "init", "-q")
+    assert commit_of(package) is None, "no commit"
+    git(tmp_path, "add", "src")
+    git(tmp_path, "commit", "-q", "-m", "first")
+    commit = git(tmp_path, "rev-parse", "HEAD")[:9]
+    (tmp_path / "results.txt").write_text("no code")
+    assert commit_of(package) == commit
+    assert commit_of(installed) is None, "a package that is installed below a checkout"
+    (package / "new.py").write_text("")
+    assert commit_of(package) == f"{commit}+"
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert commit_of(package) is None, "no git"
+
+
+def test_records_name_the_commit_and_those_of_another_commit_are_done(
+    plan: dict[str, object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, results = tmp_path / "plan.yaml", tmp_path / "results"
+    file.write_text(yaml.safe_dump({**plan, "seeds": [0], "losses": ["mulsupcon"]}))
+    for commit, trained in (("1234567+", 1), ("7654321", 0), (None, 0)):
+        monkeypatch.setattr(marcir.experiments.benchmark, "commit_of", lambda _, found=commit: found)
+        assert benchmark(file, results).trained == trained
+        (record,) = records(results).values()
+        assert record.versions["commit"] == "1234567+"
+    assert "torch" in record.versions
 
 
 def test_losses_share_split_first_weights_and_batches(unbroken: Path) -> None:

@@ -437,6 +437,15 @@ def test_two_rows_with_one_name_are_both_ranked(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.usefixtures("unrendered")
+def test_the_versions_and_the_commits_of_all_runs_are_named(tmp_path: Path) -> None:
+    versions = {"marcir": "0.2.0", "commit": "1234567+"}
+    made_record("marc", 0, 0.9, results=Results(tmp_path))
+    made_record("marc", 1, 0.9, results=Results(tmp_path), versions=versions)
+    text = "Run with commit 1234567+, marcir 0.1.0, marcir 0.2.0, torch 2.0."
+    assert text in page_of(report(tmp_path))
+
+
 # ---- The paper and the ablations -----------------------------------------------------------------
 
 

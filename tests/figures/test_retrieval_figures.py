@@ -35,6 +35,7 @@ from marcir.figures.retrieval_sheet import (
     PARTIAL,
     QUERY,
     SIZE,
+    SheetExample,
     SheetHit,
     SheetRow,
     draw_retrieval_sheet,
@@ -219,6 +220,14 @@ def test_rows_may_differ_in_length_and_a_query_may_lack_labels(tmp_path: Path, s
     alone = SheetRow(GREY, "alone.png", (), (SheetHit(GREY, "a.png", 0.1, (), 0.0),))
     draw_retrieval_sheet([odd_row(3), alone], tmp_path / "sheet.png")
     assert "no label" in seen.words()
+
+
+def test_nothing_is_said_of_labels_that_are_not_known(tmp_path: Path, seen: Seen) -> None:
+    file = SheetExample(GREY, "file.png", None, "LIKE")
+    hits = (SheetHit(GREY, "a.png", 0.1, ("sea",), 1.0),)
+    for first in (SheetRow(GREY, "q.png", ("sea",), hits, examples=(file,)), SheetRow(GREY, "f", None, hits)):
+        draw_retrieval_sheet([first], tmp_path / "sheet.png")
+        assert "no label" not in seen.words()
 
 
 def test_a_sheet_without_any_labels_has_no_legend(tmp_path: Path, seen: Seen) -> None:

@@ -411,7 +411,25 @@ def test_the_examples_are_drawn(
         ("UNLIKE", "images/000002.png"),
     ]
     assert row.labels == archive.store.look_up(FIRST).labels
+    assert row.examples[0].labels is None, "those of a file are not known"
     assert all(cell.image.shape == (24, 24, 3) and cell.image.std() > 0 for cell in cells)
+
+
+def test_examples_that_a_sheet_has_no_space_for_are_counted(
+    capsys: pytest.CaptureFixture[str],
+    archive: SearchableArchive,
+    store: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    drawn: list[Any] = []
+    monkeypatch.setattr("marcir.search.sheet.draw_retrieval_sheet", lambda rows, *_: drawn.extend(rows))
+    for count, part in ((12, ""), (14, ", with the first 12 of 14 examples")):
+        examples = [word for image in archive.store.ids()[:count] for word in ("--like", image)]
+        picture = str(tmp_path / "hits.png")
+        assert main(["search", "--store", str(store), *examples, "--sheet", picture]) == 0
+        assert f"{picture}: the hits as a picture{part}\n" in "".join(capsys.readouterr())
+        assert len(drawn.pop().examples) == 11
 
 
 def test_nothing_found_cannot_be_drawn(

@@ -121,6 +121,16 @@ def test_a_whole_collection_is_exported(editing_server: Server) -> None:
     assert server.refusal("/api/collection/export", name="Ä", format="paths")[0] == 422
 
 
+def test_a_collection_of_images_without_places_is_no_geojson(editing_server: Server) -> None:
+    server = editing_server
+    placeless = [hit["id"] for hit in server.get("/api/sample", limit=200)["hits"] if hit["bbox"] is None]
+    server.change("/api/collections", name="Some", ids=placeless[:2])
+    assert server.refusal("/api/collection/export", name="Some", format="geojson") == (
+        422,
+        "geojson: none of these images has a place. Use csv or paths.",
+    )
+
+
 def test_images_that_left_the_store_stay_in_collections_and_are_reported(
     editing_server: Server, tmp_path: Path
 ) -> None:
@@ -228,6 +238,21 @@ def test_a_change_of_labels_is_undone_by_its_number(editing_server: Server) -> N
     assert (again.status, "somebody undid it already" in again.error) == (422, True)
     for edit in (99, 0, -1, 2**63, "x"):
         assert server.post("/api/labels/undo", {"edit": edit}).status == 422
+
+
+def test_numbers_and_truth_values_of_a_body_are_not_guessed(editing_server: Server) -> None:
+    server = editing_server
+    made = server.change("/api/labels", changes=[{"label": "barn", "state": "present", "ids": [ONE]}])
+    assert made["edit"] == 1
+    for edit in (True, "1", 1.5, [1]):
+        reply = server.post("/api/labels/undo", {"edit": edit})
+        assert (reply.status, "edit: input should be a valid integer" in reply.error) == (422, True)
+    for value in ("true", 1, "yes"):
+        reply = server.post("/api/collections", {"name": "x", "filter": {"none_unknown_ok": value}})
+        assert (reply.status, "filter.none_unknown_ok: " in reply.error) == (422, True), reply.error
+    assert server.get("/api/image", id=ONE)["page_labels"] == {"barn": "present"}
+    assert server.get("/api/collections") == {"collections": []}
+    server.change("/api/collections", name="x", filter={"none": ["tree"], "none_unknown_ok": True})
 
 
 def test_a_label_that_looks_like_one_of_the_table_is_that_label(editing_server: Server) -> None:

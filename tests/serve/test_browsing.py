@@ -230,6 +230,13 @@ def test_the_map_keeps_the_filters(server: Server) -> None:
     assert set(bits.tolist()) == {1}
 
 
+def test_a_label_that_the_archive_does_not_have_colours_nothing_and_is_refused(server: Server) -> None:
+    assert server.refusal("/api/map", label=["grass", "tre"]) == (
+        422,
+        "no image of the store has the label 'tre'. Did you mean 'tree'?",
+    )
+
+
 def test_of_too_many_points_the_same_random_part_is_drawn(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:

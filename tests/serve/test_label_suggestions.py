@@ -1,11 +1,16 @@
 """Suggestions learned from labels that were given on the page."""
 
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from marcir.annotations import Annotations
 from marcir.search.lance import LanceStore
 from serve.server_process import Server
+from serve.server_thread import serving_in_a_thread
 
 LABEL = "harbour wall"
 
@@ -69,6 +74,25 @@ def test_scores_follow_the_order_in_which_labels_were_given(
     (early,) = server.get("/api/suggestions/scores", label=LABEL)["scores"]
     assert [point["labels"] for point in early["curve"]] == [10, 20, 24]
     assert early["average_precision"] > early["chance"]
+
+
+def test_labels_of_a_table_that_is_sorted_by_class_count_in_random_order(
+    served_store: Path, served_images: Path, served_model: Path, served_cache: Path, tmp_path: Path
+) -> None:
+    store = Path(shutil.copytree(served_store, tmp_path / "sorted.store"))
+    archive = LanceStore(store)
+    rows = archive.get(archive.ids())
+    half = len(rows) // 2
+    archive.add(
+        [replace(row, labels=("ship",) if place < half else ("barn",)) for place, row in enumerate(rows)]
+    )
+    with serving_in_a_thread(store, served_images, served_model, served_cache) as server:
+        (score,) = server.get("/api/suggestions/scores", label="ship")["scores"]
+        (again,) = server.get("/api/suggestions/scores", label="ship")["scores"]
+    points = [point["labels"] for point in score["curve"]]
+    assert points[:2] == [10, 20]
+    assert points[-1] == len(rows)
+    assert again == score
 
 
 def test_listing_suggestions_and_the_map_keep_to_a_collection(

@@ -8,7 +8,7 @@ import numpy as np
 from marcir.annotations.annotations import Annotations
 from marcir.annotations.names import shown
 from marcir.checks import check_choice
-from marcir.errors import AnnotationError
+from marcir.errors import AnnotationError, StoreError
 from marcir.search.hits import Hit, as_csv, as_geojson, file_below
 from marcir.search.records import Row
 from marcir.search.store import Snapshot, Store
@@ -50,8 +50,20 @@ def export_collection(store: Store, annotations: Annotations, name: str, form: F
     check_choice("format", form, get_args(Format))
     if form == "paths":
         return paths_text(collection_files(store, annotations, name)).encode()
-    hits = collection_hits(store, annotations, name)
-    return as_csv(hits) if form == "csv" else as_geojson(hits)
+    return hits_file(collection_hits(store, annotations, name), form)
+
+
+def hits_file(hits: Sequence[Hit], form: Literal["csv", "geojson"]) -> bytes:
+    """The images of a collection as a file.
+
+    Raises:
+        StoreError: For GeoJSON where no image has a place.
+    """
+    if form == "csv":
+        return as_csv(hits)
+    if not any(hit.bbox for hit in hits):
+        raise StoreError("geojson: none of these images has a place. Use csv or paths.")
+    return as_geojson(hits)
 
 
 def collection_files(store: Store, annotations: Annotations, name: str) -> list[str]:

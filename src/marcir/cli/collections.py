@@ -10,9 +10,10 @@ from marcir.files import atomic_write, refuse_address
 
 if TYPE_CHECKING:
     from marcir.annotations.annotations import Annotations
+    from marcir.annotations.collection_export import Format
     from marcir.search.store import Store
 
-_FORMS = ("csv", "geojson", "paths")
+_FORMS: tuple["Format", ...] = ("csv", "geojson", "paths")
 
 
 def run(parser: Parser, arguments: Sequence[str]) -> None:
@@ -50,11 +51,12 @@ def run(parser: Parser, arguments: Sequence[str]) -> None:
         _export(store, annotations, options, wanted)
 
 
-def _export(store: "Store", annotations: "Annotations", options: Namespace, wanted: Sequence[str]) -> None:
+def _export(
+    store: "Store", annotations: "Annotations", options: Namespace, wanted: Sequence["Format"]
+) -> None:
     from marcir.annotations.annotated_store import AnnotatedStore
-    from marcir.annotations.collection_export import collection_files, collection_hits, paths_text
+    from marcir.annotations.collection_export import collection_files, collection_hits, hits_file, paths_text
     from marcir.data.object_storage import image_path
-    from marcir.search.hits import as_csv, as_geojson
 
     for form in wanted:
         refuse_address(f"--{form}", getattr(options, form))
@@ -67,7 +69,7 @@ def _export(store: "Store", annotations: "Annotations", options: Namespace, want
             content = paths_text([str(root / file) for file in files]).encode()
             what = f"{len(files):,} files of {what}"
         else:
-            content = as_csv(hits) if form == "csv" else as_geojson(hits)
+            content = hits_file(hits, form)
         out = getattr(options, form)
         with atomic_write(Path(out)) as temporary:
             temporary.write_bytes(content)

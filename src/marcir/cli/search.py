@@ -138,10 +138,13 @@ def _search(archive: "SearchableArchive", where: "Filter", options: Namespace) -
 def _write_files(archive: "SearchableArchive", result: "SearchResult", options: Namespace) -> Iterator[str]:
     """Write the files that were asked for, and yield one line about each."""
     if options.sheet is not None:
-        from marcir.search.sheet import draw_result
+        from marcir.search.sheet import MAX_EXAMPLES, draw_result
 
-        draw_result(archive, result, options.sheet, list(_query_images(result, options)))
-        yield f"{options.sheet}: the hits as a picture"
+        examples = list(_query_images(result, options))
+        draw_result(archive, result, options.sheet, examples)
+        left_out = len(examples) > MAX_EXAMPLES
+        part = f", with the first {MAX_EXAMPLES} of {len(examples)} examples" if left_out else ""
+        yield f"{options.sheet}: the hits as a picture{part}"
     if options.geojson is not None:
         from marcir.search.hits import as_geojson
 

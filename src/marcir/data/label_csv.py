@@ -90,7 +90,8 @@ def read_label_table(
     nothing for unknown. A list has the column `labels`, with `;` between names (`path,labels`): `name` is
     present, `?name` unknown, `!name` absent; a table of windows (`id,...,labels`) is a list, too. Labels that
     a list does not name are absent; with the first line `# unlisted: unknown` they are unknown. A byte-order
-    mark, CRLF and blank lines are accepted.
+    mark, CRLF and blank lines are accepted. `0` and `1` in a list are labels only where other labels are
+    numbers, or the table says what is unlisted.
 
     Args:
         path: The table.
@@ -104,6 +105,7 @@ def read_label_table(
     """
     path = Path(path)
     lines = read_lines(path, delimiter)
+    is_stated = _UNLISTED.match(lines[0][1][0].strip()) is not None
     unlisted = _unlisted(path, lines, unlisted)
     (first, header), *body = lines
     header = [cell.strip() for cell in header]
@@ -124,6 +126,8 @@ def read_label_table(
             raise DataError(_column_count_error(where, header, cells, delimiter))
         states = parse_states(where, cells[-1], spellings) if is_list else _matrix_cells(where, names, cells)
         read.append((cells[0].strip(), states, line))
+    if is_list and len(header) == 2 and not is_stated:
+        _check_no_cells(path, read)
     if is_list:
         names = sorted({label for _, states, _ in read for label in states} | set((spellings or {}).values()))
     else:
@@ -322,6 +326,19 @@ def parse_states(where: str, cell: str, spellings: Mapping[str, str] | None) -> 
             raise DataError(f"{where}: '{written[label]}' and '{entry}' contradict each other. Keep one.")
         written.setdefault(label, entry)
     return states
+
+
+def _check_no_cells(path: Path, read: list[tuple[str, dict[str, State], int]]) -> None:
+    """Refuse the labels 0 and 1 where no other label is a number: they are cells of a matrix."""
+    if any(label.isdecimal() and label not in ("0", "1") for _, states, _ in read for label in states):
+        return
+    for _, states, line in read:
+        for label in states:
+            if label in ("0", "1"):
+                raise DataError(
+                    f"{path} line {line}: found {label} where label names are listed. A table of 0 and 1 has "
+                    "a column per label: name the labels in the first line. If it is a label, rename it."
+                )
 
 
 def _matrix_cells(where: str, names: list[str], cells: list[str]) -> dict[str, State]:

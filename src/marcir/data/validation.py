@@ -10,7 +10,7 @@ from torch import Tensor
 from marcir.checks import check_choice
 from marcir.data.archive import Archive, image_files
 from marcir.data.images import SUFFIXES, PixelFormat, most_common_format
-from marcir.data.label_csv import Unlisted
+from marcir.data.label_csv import SIGNS, Unlisted
 from marcir.data.prefetch import read_batches
 from marcir.errors import BrokenImageError, DataError
 from marcir.progress import track
@@ -105,12 +105,13 @@ def map_images(archive: Archive, work: Callable[[int], Result], what: str) -> li
 
 
 def suspicious_label_names(names: Sequence[str]) -> list[str]:
-    """One warning per label name that may be several labels in one, or another spelling of a label.
+    """One warning per label name that may be several labels in one, another spelling, or have a sign.
 
-    >>> for warning in suspicious_label_names(["Road", "road", "road|tree", "tree", "bare soil"]):
+    >>> for warning in suspicious_label_names(["Road", "road", "road|tree", "tree", "bare soil", "?car"]):
     ...     print(warning)
     'Road' and 'road' differ only in spelling: one label?
     'road|tree': several labels? Put ';' between.
+    '?car': a sign of lists? Name the column 'car', and write ? in its cells.
     """
     spellings: dict[str, list[str]] = defaultdict(list)
     for name in names:
@@ -121,8 +122,14 @@ def suspicious_label_names(names: Sequence[str]) -> list[str]:
         if len(same) > 1
     ]
     known = {name.casefold() for name in names}
-    return warnings + [
+    warnings += [
         f"{name!r}: several labels? Put ';' between." for name in names if _is_joined(name.casefold(), known)
+    ]
+    return warnings + [
+        f"{name!r}: a sign of lists? Name the column {name[1:].strip()!r}, and write "
+        f"{'?' if name[0] == '?' else '0'} in its cells."
+        for name in names
+        if name[0] in SIGNS
     ]
 
 

@@ -9,12 +9,13 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+import marcir
 from marcir.checks import check_int
 from marcir.config import Config, suggest_batch_size
 from marcir.data.split import Split
 from marcir.errors import ConfigError, DataError, did_you_mean
 from marcir.experiments.inspect import split as draw_split_file
-from marcir.experiments.perform import failed
+from marcir.experiments.perform import commit_of, failed
 from marcir.experiments.plan import PLACES, Plan, Run, config_hash, read_plan
 from marcir.experiments.record import COMPARISON, Record, Results
 from marcir.experiments.studies import STUDIES
@@ -123,7 +124,9 @@ def perform_runs(
             decide_precision(resolve_defaults(base))  # refuses it before anything is written
     shared = {base.data.name: _shared_data(base, plan.split_seed, results) for base in plan.bases}
     records = [_planned(run, results, shared[run.config.data.name]) for run in runs]
-    missing = [record for record in records if not _is_done(record, results)]
+    commit = commit_of(Path(marcir.__file__).parent)
+    code = {} if commit is None else {"commit": commit}
+    missing = [replace(record, versions=code) for record in records if not _is_done(record, results)]
     print_status(f"{len(records)} runs, {len(records) - len(missing)} of them are done")
     missing = _reused(missing, results)
     if missing:  # one line, or one per dataset where the precision differs

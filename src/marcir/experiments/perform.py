@@ -4,6 +4,7 @@ import math
 import os
 import platform
 import shutil
+import subprocess
 import time
 from dataclasses import replace
 from importlib.metadata import version
@@ -71,7 +72,7 @@ def remove_unneeded(record: Record, folder: Path) -> None:
 
 def failed(record: Record, why: str) -> Record:
     """The record of a failed run."""
-    return replace(record, error=why, versions=_versions())
+    return replace(record, error=why, versions=_versions(record))
 
 
 def _with_results(record: Record, trained: TrainingResult | None) -> Record:
@@ -90,7 +91,7 @@ def _with_results(record: Record, trained: TrainingResult | None) -> Record:
         timed_idle=idle,
         best_epoch=None if best is None else best + 1,
         validation={} if best is None else _validation(progress.history[best]),
-        versions=_versions(),
+        versions=_versions(record),
         judged_by=evaluation.judged_by,
         scores=evaluation.model,
         references={name: _reference(scores) for name, scores in evaluation.references.items()},
@@ -134,8 +135,33 @@ def _load() -> float:
         return math.inf
 
 
-def _versions() -> dict[str, str]:
+def commit_of(folder: Path) -> str | None:
+    """The commit of a package in a git checkout, with + where its files are not those of the commit.
+
+    None where git does not know the folder: an installed package, or no git.
+    """
+    # An environment below another checkout is not part of it.
+    if _git(folder, "ls-files", "--error-unmatch", "__init__.py") is None:
+        return None
+    commit, changes = _git(folder, "rev-parse", "--short=9", "HEAD"), _git(folder, "status", "--short", ".")
+    return None if commit is None or changes is None else f"{commit}{'+' if changes else ''}"
+
+
+def _git(folder: Path, *words: str) -> str | None:
+    """What a command of git prints; None where it fails."""
+    command = ["git", "--no-optional-locks", "-C", str(folder), *words]
+    try:
+        done = subprocess.run(  # noqa: S603  words of our own
+            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=30
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None
+
+
+def _versions(record: Record) -> dict[str, str]:
     return {
+        **record.versions,
         "marcir": marcir.__version__,
         "python": platform.python_version(),
         **{name: version(name) for name in ("torch", "numpy", "timm")},

@@ -35,7 +35,7 @@ class Record:
         timed_idle: Whether that was measured on an idle machine with consistent repeats.
         best_epoch: The epoch, counted from 1, whose weights were best on the validation images.
         validation: Metrics on the validation images at that epoch.
-        versions: Versions of packages, and the machine.
+        versions: Versions of packages, the machine, and the commit of the code where it is known.
         judged_by: Hash of the test images and their labels.
         scores: Scores on the test images, per query and per label.
         references: Metrics of chance, oracle and untrained; of the last also `tail`.

@@ -54,13 +54,13 @@ class SheetExample:
     Attributes:
         image: Any dtype, any number of bands. (H, W, C)
         title: Text above it, such as its file name.
-        labels: Names of its labels.
+        labels: Names of its labels; None where they are not known.
         heading: Text above the title.
     """
 
     image: np.ndarray
     title: str
-    labels: tuple[str, ...]
+    labels: tuple[str, ...] | None
     heading: str
 
 
@@ -71,7 +71,7 @@ class SheetRow:
     Attributes:
         image: Any dtype, any number of bands. (H, W, C)
         title: Text above it, such as its file name.
-        labels: Names of its labels.
+        labels: Names of its labels; None where they are not known.
         hits: The hits.
         heading: Text above the title.
         examples: Further images of the query.
@@ -79,7 +79,7 @@ class SheetRow:
 
     image: np.ndarray
     title: str
-    labels: tuple[str, ...]
+    labels: tuple[str, ...] | None
     hits: tuple[SheetHit, ...]
     heading: str = "QUERY"
     examples: tuple[SheetExample, ...] = ()
@@ -216,7 +216,7 @@ def _cells(row: SheetRow) -> Iterator[_Cell]:
     queries: list[SheetRow | SheetExample] = [row, *row.examples]
     unlabelled = ["no label"] if any(map(_is_judged, row.hits)) else []
     for query in queries:
-        labels = label_lines(query.labels, TEXT, most=4) or unlabelled
+        labels = [] if query.labels is None else label_lines(query.labels, TEXT, most=4) or unlabelled
         yield query.image, QUERY, query.heading, query.title, labels
     for rank, hit in enumerate(row.hits, start=1):
         judged = verdict(hit.overlap, hit.left_open)

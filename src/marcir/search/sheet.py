@@ -32,7 +32,8 @@ def draw_result(
         archive: What was searched.
         result: What was found.
         out: File of the picture: .png, .pdf or .svg.
-        query: Heading and image of every example: an id (str), or a file (Path). None for labels.
+        query: Heading and image of every example: an id (str), or a file (Path); the first `MAX_EXAMPLES` are
+            drawn. None for labels.
 
     Raises:
         ConfigError: Where the name of the picture ends in neither .png, .pdf nor .svg.
@@ -63,7 +64,7 @@ def draw_result(
 
 def _example(archive: SearchableArchive, heading: str, image: str | Path) -> SheetExample:
     if isinstance(image, Path):
-        return SheetExample(read_image(image), image.name, (), heading)
+        return SheetExample(read_image(image), image.name, None, heading)
     (row,) = archive.store.get([image])
     return SheetExample(_picture(row), row.id, _names(row.labels, row.unknown), heading)
 

@@ -63,7 +63,9 @@ class LabelScoreResponse(BaseModel):
         description="Cross-validated; null where fewer than five are present, or absent."
     )
     chance: float | None = Field(description="The average precision of a random order.")
-    curve: list[CurvePointResponse] = Field(description="As labels grow, in the order they were given.")
+    curve: list[CurvePointResponse] = Field(
+        description="As labels grow: those of the table in random order, then those of the page as given."
+    )
 
 
 class ScoresResponse(BaseModel):

@@ -142,7 +142,8 @@ async def json_body(request: Request, body: type[B]) -> B:
     if media_type != "application/json":
         raise RequestError(415, "Content-Type: send application/json.")
     try:
-        return body.model_validate_json(content)
+        # A number is a number and no text: {"edit": true} would undo edit 1.
+        return body.model_validate_json(content, strict=True)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         where, text = ".".join(map(str, first["loc"])), str(first["msg"]).rstrip(".")

@@ -4,6 +4,7 @@ import numpy as np
 from fastapi import Response
 
 from marcir.search.embedding_map import EmbeddingMap, points_of_rows
+from marcir.search.missing import unknown_label
 from marcir.search.store import Snapshot
 from marcir.serve.browse_parameters import MapIdsParameters, MapParameters
 from marcir.serve.browse_schemas import MapIdsResponse
@@ -26,6 +27,9 @@ class MapPoints:
 
         The body is x, y (float32), row and label bits (uint32) of all points, one after the other, all
         little-endian.
+
+        Raises:
+            StoreError: For a label that the store does not know.
         """
         found = self._archive.store.read_map()
         if found is None:
@@ -37,8 +41,11 @@ class MapPoints:
             drawn = rows[~np.isnan(points[rows, 0])]
             if len(drawn) > MAX_POINTS:
                 drawn = np.sort(np.random.default_rng(0).choice(drawn, MAX_POINTS, replace=False))
+            known = snapshot.label_counts() if parameters.label else {}
             bits = np.zeros(len(drawn), "<u4")
             for place, label in enumerate(parameters.label):
+                if label not in known:
+                    raise unknown_label(label, known)
                 bits |= (snapshot.states(label)[drawn] == 1).astype("<u4") << np.uint32(place)
             parts = [
                 points[drawn, 0].astype("<f4"),

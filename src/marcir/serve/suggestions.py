@@ -192,13 +192,16 @@ class Suggestions:
         return states
 
 
-def _in_order(rows: np.ndarray, stated: np.ndarray) -> np.ndarray:
+def _in_order(rows: np.ndarray, stated: np.ndarray, seed: int = 0) -> np.ndarray:
     """Rows in the order in which they were labelled: those of the table first, then as they were stated.
 
-    >>> _in_order(np.array([1, 4, 6, 8]), np.array([8, 2, 4]))
-    array([1, 6, 8, 4])
+    Those of the table have no time, and their ids are often sorted by class: they are in random order.
+
+    >>> _in_order(np.array([1, 4, 6, 8]), np.array([8, 2, 4]))[2:]
+    array([8, 4])
     """
-    return np.concatenate([rows[~np.isin(rows, stated)], stated[np.isin(stated, rows)]])
+    table = np.random.default_rng(seed).permutation(rows[~np.isin(rows, stated)])
+    return np.concatenate([table, stated[np.isin(stated, rows)]])
 
 
 def _digest(values: np.ndarray) -> bytes:
