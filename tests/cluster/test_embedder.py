@@ -1,5 +1,7 @@
 """The actor that embeds, in this process: its threads, and two blocks at a time."""
 
+import shutil
+import socket
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -10,9 +12,12 @@ import torch
 from torch import Tensor
 
 import marcir
+from geo.tiffs import ramp, write_tiff
 from marcir.cluster.embedding import _Embedder
 from marcir.data.image_folder import ImageFile, ImageFolder
 from marcir.data.image_source import ImageContent, Omitted
+from marcir.errors import ClusterError
+from marcir.geo import SceneArchive, WindowGrid
 from marcir.model.encoder import Encoder
 from marcir.model.model import model_files
 from serve.small_archive import write_model
@@ -96,3 +101,32 @@ def test_a_block_is_read_while_the_one_before_it_is_computed_and_both_stay_as_th
         assert first.result().rows.equals(expected[0].rows)
         assert second.result().rows.equals(expected[1].rows)
     assert computed == in_order
+
+
+@pytest.mark.usefixtures("_same_threads")
+def test_an_empty_folder_where_nothing_is_mounted_is_no_folder_of_broken_images(
+    weights: dict[str, bytes], scenes: Path, tmp_path: Path
+) -> None:
+    listed = shutil.copytree(scenes, tmp_path / "scenes")
+    block = [ImageFolder(listed).image(place) for place in range(3)]
+    shutil.rmtree(listed)
+    listed.mkdir()
+    actor = embedder(weights, listed, 1)
+    with pytest.raises(ClusterError) as refused:
+        actor.work(block)
+    assert str(refused.value) == (
+        f"{socket.gethostname()}: has none of 3 images below {listed}/. Images and scenes must lie on a disk "
+        "that all machines of the cluster share, under the same path, or on object storage."
+    )
+    # Links to nothing are broken images, and one file is enough to see the disk.
+    block[0].path.parent.mkdir(parents=True)
+    block[0].path.symlink_to("nowhere")
+    assert [image.id for image in actor.work(block).not_embedded] == [image.id for image in block]
+
+
+def test_windows_are_looked_for_by_the_file_of_their_scene(tmp_path: Path) -> None:
+    write_tiff(tmp_path / "scenes" / "a.tif", ramp(3, 40, 40))
+    image = SceneArchive(tmp_path / "scenes", WindowGrid(32)).image(0)
+    assert image.may_be_there()
+    (tmp_path / "scenes" / "a.tif").unlink()
+    assert not image.may_be_there()

@@ -136,7 +136,8 @@ def test_a_filter_that_names_many_images_is_exact_and_no_long_condition(
         assert len(given) <= conditions.IDS_PER_QUERY
         return texts(given)
 
-    monkeypatch.setattr(conditions, "texts", short)
+    for module in (conditions, approximate_module):
+        monkeypatch.setattr(module, "texts", short)
     monkeypatch.setattr(approximate_module, "_TAKEN", 1000)
     for vectors, offset in ((queries(exact, 3), 0), (np.ones((1, DIM)), 20)):
         for one, two in zip(
@@ -150,6 +151,7 @@ def test_a_filter_that_names_many_images_is_exact_and_no_long_condition(
         lambda snapshot: snapshot.rows(where).tolist(),
         lambda snapshot: snapshot.label_counts(where),
         lambda snapshot: snapshot.unknown_counts(where),
+        lambda snapshot: snapshot.states("own half").tolist(),
         lambda snapshot: snapshot.sample(5, 1, where),
         lambda snapshot: snapshot.page(10, 5, where, descending=True),
     ]

@@ -1,5 +1,6 @@
 """Shards: one store filled by several processes, each with its part of the images."""
 
+import resource
 import shutil
 import signal
 from collections.abc import Callable
@@ -219,6 +220,20 @@ def test_one_process_writes_a_shard_and_none_beside_a_run_over_the_whole(
         assert refused(uri, Shard(0, 2))
         assert refused(uri, Shard(1, 2))
     assert not refused(uri, Shard(0, 2))
+
+
+def test_a_run_over_the_whole_looks_at_the_locks_of_more_shards_than_it_may_open_files(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "s").mkdir()
+    for number in range(300):
+        (tmp_path / "s" / f".lock-{number}-of-300").touch()
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (256, before[1]))
+    try:
+        assert not refused(tmp_path / "s", Shard())
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
 def test_the_locks_of_shards_are_no_other_things_in_the_folder(

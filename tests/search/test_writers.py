@@ -3,8 +3,9 @@
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import lancedb
 import numpy as np
@@ -104,26 +105,28 @@ def test_processes_that_find_the_archive_moved_all_open_it(tmp_path: Path) -> No
     assert [store.about for store in made] == [moved] * WRITERS
 
 
+@pytest.mark.parametrize(("unknown", "version"), [((), 1), (("u",), 2)])
 def test_a_table_that_is_made_a_moment_after_another_process_made_and_filled_it_keeps_all(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    unknown: tuple[str, ...], version: Literal[1, 2], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = LanceStore.create(tmp_path / "store", ABOUT, MODELS[ABOUT.model])
-    store.add(rows(0))
+    store.add(rows(0, unknown=unknown))
     create = lancedb.db.LanceDBConnection.create_table
 
-    def replace(*arguments: Any, **_: Any) -> Any:
+    def overwrite(*arguments: Any, **_: Any) -> Any:
         """What LanceDB does where another process makes the table between its check and its commit."""
         return create(*arguments, mode="overwrite")
 
-    monkeypatch.setattr(lancedb.db.LanceDBConnection, "create_table", replace)
+    monkeypatch.setattr(lancedb.db.LanceDBConnection, "create_table", overwrite)
     monkeypatch.setattr(lance_create, "whole_tables", lambda db: set())
     with pytest.raises(StoreError, match="another model"):
         create_tables(store.uri, OTHER, MODELS[OTHER.model], False)
     create_tables(store.uri, ABOUT, MODELS[ABOUT.model], False)
     monkeypatch.undo()
     again = LanceStore(store.uri)
-    assert (again.about, again.model_files()) == (ABOUT, MODELS[ABOUT.model])
+    assert (again.about, again.model_files()) == (replace(ABOUT, version=version), MODELS[ABOUT.model])
     assert all_ids(again) == names(10)
+    assert {row.unknown for row in again.get(again.ids())} == {unknown}
 
 
 def test_skipped_windows_are_kept_where_another_process_makes_their_table_a_moment_later(
@@ -134,10 +137,10 @@ def test_skipped_windows_are_kept_where_another_process_makes_their_table_a_mome
     first.add_skipped({"a.tif@x=0": "f"})
     create = lancedb.db.LanceDBConnection.create_table
 
-    def replace(*arguments: Any, **_: Any) -> Any:
+    def overwrite(*arguments: Any, **_: Any) -> Any:
         return create(*arguments, mode="overwrite")
 
-    monkeypatch.setattr(lancedb.db.LanceDBConnection, "create_table", replace)
+    monkeypatch.setattr(lancedb.db.LanceDBConnection, "create_table", overwrite)
     create_tables(first.uri, about, MODELS[ABOUT.model], False)
     second.add_skipped({"b.tif@x=0": "g"})
     assert LanceStore(first.uri).skipped() == {"a.tif@x=0": "f", "b.tif@x=0": "g"}
@@ -247,6 +250,36 @@ def test_a_conflict_is_tried_again_after_longer_and_longer_waits(tmp_path: Path,
     store.add(rows(0))
     assert all_ids(store) == names(10)
     assert waits == [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0, 5.0]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "lance error: Not found: {path}/images.lance/data/1.lance, /root/lance-13.0.0/src/commit.rs:6:2",
+        "Generic LocalFileSystem error: Unable to copy data to file: {path}/images.lance: No space left",
+    ],
+)
+def test_words_of_the_path_of_a_store_are_no_conflict(
+    text: str, tmp_path: Path, waits: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "commit conflict for version 1" / "409 conflict-zones.store"
+    path.parent.mkdir()
+    store = LanceStore.create(path, ABOUT, MODELS[ABOUT.model])
+    store.add(rows(0))
+    monkeypatch.setattr(store._table, "optimize", Fails(print, 1000, text.format(path=path)))
+    with pytest.raises(UnusableStoreError, match="the store cannot be used"):
+        store.optimize()
+    assert not waits
+
+
+def test_words_of_the_path_of_a_store_are_no_missing_file(tmp_path: Path) -> None:
+    path = tmp_path / "not found: 404 not found.store"
+    store = LanceStore.create(path, ABOUT, MODELS[ABOUT.model])
+    store._table.checkout_latest = Fails(
+        store._table.checkout_latest, 1, f"lance error: LanceError(IO): {path}/images.lance: denied"
+    )
+    with pytest.raises(UnusableStoreError, match="denied"):
+        store.count()
 
 
 def test_conflicts_without_end_are_one_line(tmp_path: Path, waits: list[float]) -> None:

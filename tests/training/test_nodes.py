@@ -212,6 +212,23 @@ def test_a_killed_process_ends_the_other_one_soon_with_one_message(
 
 
 @pytest.mark.slow
+@pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without CUDA")
+@pytest.mark.parametrize("without", [0, 1])
+def test_a_process_without_the_device_ends_both_soon_with_one_message(
+    without: int, run_settings: list[str], tmp_path: Path
+) -> None:
+    """It ends before torch has connected the processes."""
+    arguments = [run_settings, run_settings]
+    arguments[without] = [*run_settings, "--train.device", "cuda"]
+    with workers(tmp_path, *arguments) as running:
+        assert [node.process.wait(2 * SOON) for node in running] == [2, 2]
+        (said,) = (line for node in running for line in node.lines())
+    who = f"process 1 of 2 on {socket.gethostname()}: " if without else ""
+    assert said == f"marcir: {who}device 'cuda': this machine has 0 such devices. Use auto or cpu."
+    assert "Traceback" not in running[0].heard() + running[1].heard()
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("cache", ["packed", "off"])
 def test_a_broken_image_of_one_process_ends_both_soon_with_one_message(
     cache: str, run_settings: list[str], small_archive: Path, tmp_path: Path

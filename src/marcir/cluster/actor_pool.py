@@ -19,14 +19,15 @@ Block = TypeVar("Block")
 # the results that wait for the driver.
 AT_A_TIME: Final = 2
 _PATIENCE: Final = 60.0  # seconds; the first actor of a machine imports torch
-_TRIES: Final = 3  # of a block whose actors are lost, and of a first start
+_TRIES: Final = 3  # of a block whose actors are lost, and of the start of an actor
 
 
 class ActorPool(Generic[Block]):
     """Actors that start with `start()` and do blocks with `work(block)`.
 
     A block whose actor is lost, with its process or its machine, is done by another one, and the pool starts
-    a new actor as soon as the cluster has room for it. Actors without room get no block.
+    a new actor as soon as the cluster has room for it. Actors without room get no block. A machine may be
+    lost while many actors start there: lost starts end the job only when no actor is left.
 
     Args:
         ray: The module, connected.
@@ -36,18 +37,20 @@ class ActorPool(Generic[Block]):
 
     def __init__(self, ray: Any, new_actor: Callable[[], Any], size: int) -> None:
         self._ray, self._new_actor, self._size = ray, new_actor, size
-        self._starting: dict[Any, Any] = {}  # actors by the reference of their start
+        # Actor, and how often in a row its start was lost before, by the reference of its start.
+        self._starting: dict[Any, tuple[Any, int]] = {}
         # Actor, number of the block, and places that it takes, by the reference of the result.
         self._working: dict[Any, tuple[Any, int, int]] = {}
         self._load: Counter[Any] = Counter()  # places that are taken, of each actor that has started
-        self._losses: Counter[int] = Counter()  # actors lost, by block; -1: while they started
-        self._warned = False
+        self._losses: Counter[int] = Counter()  # actors lost, by block
+        self._warned = self._reported = False  # of actors without room, and of lost starts
 
     def run(self, blocks: Sequence[Block]) -> Iterator[tuple[int, Any]]:
         """Yield the number of each block and its result, as they arrive; ends its actors in any case.
 
         Raises:
-            ClusterError: For an error in an actor, a block that was lost three times, and a lost connection.
+            ClusterError: For an error in an actor, a block that was lost three times, starts that were, and a
+                lost connection.
         """
         waiting = deque(range(len(blocks)))
         try:
@@ -73,7 +76,7 @@ class ActorPool(Generic[Block]):
             self._load.clear()
             raise lost_connection(error) from error
         finally:
-            for actor in [*self._starting.values(), *self._load]:
+            for actor in [*(actor for actor, _ in self._starting.values()), *self._load]:
                 self._ray.kill(actor)
 
     def _next(self) -> list[Any]:
@@ -101,34 +104,43 @@ class ActorPool(Generic[Block]):
             self._working[actor.work.remote(blocks[number])] = actor, number, places
             self._load[actor] += places
 
-    def _start(self) -> None:
+    def _start(self, lost: int = 0) -> None:
         actor = self._new_actor()
-        self._starting[actor.start.remote()] = actor
+        self._starting[actor.start.remote()] = actor, lost
 
     def _started(self, ref: Any) -> None:
-        actor = self._starting.pop(ref)
+        actor, lost = self._starting.pop(ref)
         try:
             fetch(self._ray, ref)
         except LostError as error:
-            self._count_loss(-1, "an actor", error)
-            self._start()
+            self._lost_start(lost + 1, error)
         else:
-            self._losses[-1] = 0
             self._load[actor] = 0
+
+    def _lost_start(self, lost: int, error: Exception) -> None:
+        """Start an actor again, up to three times; then go on with the others, if there are any."""
+        if lost < _TRIES:
+            self._start(lost)
+            return
+        what = f"was lost {_TRIES} times while it started ({reason(error)})"
+        if not self._load and not self._starting:
+            raise ClusterError(f"every actor {what}. Is there enough memory?") from error
+        if not self._reported:
+            self._reported = True
+            report = f"an actor {what}; the others go on. Is there enough memory?"
+            print(report, file=sys.stderr, flush=True)
 
     def _lost(self, actor: Any, number: int, error: Exception, waiting: deque[int]) -> None:
         """Do a block again; the first loss of an actor also replaces it."""
-        self._count_loss(number, f"block {number + 1}", error)
+        self._losses[number] += 1
+        if self._losses[number] >= _TRIES:
+            raise ClusterError(
+                f"block {number + 1} was lost {_TRIES} times with its process ({reason(error)}). Is there "
+                "enough memory?"
+            ) from error
         waiting.appendleft(number)
         if actor in self._load:
             del self._load[actor]
             self._ray.kill(actor)  # it may be alive on a machine that cannot be reached
             self._start()
         # Its other block comes back as lost, too, and then finds that the actor is gone.
-
-    def _count_loss(self, number: int, what: str, error: Exception) -> None:
-        self._losses[number] += 1
-        if self._losses[number] >= _TRIES:
-            raise ClusterError(
-                f"{what} was lost {_TRIES} times with its process ({reason(error)}). Is there enough memory?"
-            ) from error

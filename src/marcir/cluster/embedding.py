@@ -240,13 +240,22 @@ class _Embedder:
                     "be started there with these variables."
                 ) from error
         elif not root.is_dir():
-            raise ClusterError(
-                f"{self._node}: has no folder {self._root}. Images and scenes must lie on a disk that all "
-                "machines of the cluster share, under the same path, or on object storage."
-            )
+            raise self._no_images("has no folder")
+
+    def _no_images(self, what: str) -> ClusterError:
+        return ClusterError(
+            f"{self._node}: {what} {self._root}. Images and scenes must lie on a disk that all machines of "
+            "the cluster share, under the same path, or on object storage."
+        )
 
     def work(self, block: list[Any]) -> _RowsResult | _VectorsResult:
-        """Embed a block: images of any source for rows, files for vectors; in two threads at a time."""
+        """Embed a block: images of any source for rows, files for vectors; in two threads at a time.
+
+        Raises:
+            ClusterError: Where none of them is there, as in an empty folder where nothing is mounted.
+        """
+        if not any(image.may_be_there() for image in block):
+            raise self._no_images(f"has none of {len(block)} images below")
         torch.set_num_threads(self._threads)  # Ray's own number is that of OMP_NUM_THREADS, where that is set
         return self._rows(block) if self._what == "rows" else self._vectors(block)
 

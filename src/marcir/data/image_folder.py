@@ -1,6 +1,7 @@
 """A folder of image files, or a prefix on object storage, as a source of images."""
 
 import hashlib
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
@@ -61,6 +62,10 @@ class ImageFile:
         pixels = decode_image(file, self.path)
         height, width = pixels.shape[:2]
         return ImageContent(pixels, width, height, fingerprint, file)
+
+    def may_be_there(self) -> bool:
+        """Whether it is in its folder; True for an object. A link to nothing is there, but broken."""
+        return isinstance(self.path, S3Path) or os.path.lexists(self.path)
 
     def absolute(self) -> "ImageFile":
         """The same file by its absolute path."""

@@ -114,6 +114,9 @@ class SourceImage(Protocol):
             BrokenImageError: Names the file and what is wrong with it.
         """
 
+    def may_be_there(self) -> bool:
+        """Whether its file is on this machine; True where that takes a request to a server."""
+
     def absolute(self) -> "SourceImage":
         """The same image, for a process that works in another folder."""
 

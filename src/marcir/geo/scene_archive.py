@@ -259,6 +259,11 @@ class WindowImage:
             date=self.window.scene.date,
         )
 
+    def may_be_there(self) -> bool:
+        """Whether the first file of its scene is there; True on a server."""
+        href = self.window.scene.hrefs[0]
+        return is_remote(href) or os.path.lexists(href)
+
     def absolute(self) -> "WindowImage":
         """The same: paths of scenes are absolute."""
         return self

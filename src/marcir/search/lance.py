@@ -7,11 +7,10 @@ LanceDB is not fork-safe: open a store inside the process that uses it.
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 from marcir.data.prefetch import in_batches
 from marcir.errors import MissingImageError, StoreError, UnusableStoreError, needs
@@ -38,17 +37,18 @@ with needs("store"):
     import pyarrow as pa
 
     from marcir.search.approximate import ApproximateSearch
-    from marcir.search.arrow import DETAILS, KEY, LABELS, OPTIONAL, PLACE, has_key, needed_columns, to_table
+    from marcir.search.arrow import DETAILS, KEY, LABELS, PLACE, has_key, needed_columns, to_table
     from marcir.search.conditions import IDS_PER_QUERY, one_of
     from marcir.search.exact import ExactSearch
     from marcir.search.lance_create import (
         SKIPPED,
         SKIPPED_SCHEMA,
+        add_column,
         create_table,
         create_tables,
-        replace_about,
     )
     from marcir.search.lance_optimize import build_index, count_small_files, has_index, optimize
+    from marcir.search.lance_table import optional_columns
     from marcir.search.map_table import NAME as MAP
     from marcir.search.map_table import map_to_table, table_to_map
 
@@ -62,8 +62,6 @@ _AT_ONCE, _KEPT_VERSIONS = timedelta(milliseconds=1), timedelta(hours=1)
 _CHECK_SECONDS = 1.0
 # Reading all rows again waits at least this many times as long as reading them took.
 _REST = 10
-# The first version of a store that may have a column of `OPTIONAL`.
-_VERSIONS: dict[str, Literal[2, 3]] = {"unknown": 2, "footprint": 3}
 # Small files that one of several writers leaves: joining them after every shard would write all rows again
 # each time, and so few do not slow down reading.
 _FEW_FILES = 100
@@ -248,9 +246,9 @@ class LanceStore(Store):
     def _merge(self, rows: Sequence[Row]) -> None:
         self._mark_key()
         with translate_errors(self.uri):
-            for name in sorted(needed_columns(rows) - self._optional):
-                self._add_column(name)
-            table = to_table(rows, self.about.dim, sorted(self._optional))
+            for name in sorted(needed_columns(rows) - optional_columns(self._table)):
+                self.about = add_column(self._db, self._table, self.about, name)
+            table = to_table(rows, self.about.dim, sorted(optional_columns(self._table)))
             merge = self._table.merge_insert("id").when_matched_update_all().when_not_matched_insert_all()
             # With the index of ids, LanceDB does not compare the new keys of two commits: both would add an
             # image. It would also read all columns of the rows that are not in the index yet.
@@ -267,18 +265,6 @@ class LanceStore(Store):
         with translate_errors(self.uri):
             if not has_key(self._table.schema):
                 self._table.update_field_metadata({"path": "id", "metadata": KEY})
-
-    def _add_column(self, name: str) -> None:
-        """Add a column of `OPTIONAL`.
-
-        A marcir that does not know it would lose its values, or take unknown labels for absent: the header
-        refuses it first.
-        """
-        version = _VERSIONS[name]
-        if self.about.version < version:
-            self.about = replace(self.about, version=version)
-            replace_about(self._db, self.about)
-        self._table.add_columns(OPTIONAL[name])
 
     def _delete(self, ids: Sequence[str]) -> int:
         with translate_errors(self.uri):
@@ -343,11 +329,6 @@ class LanceStore(Store):
                 page = PAGED if self.resident else 1
                 self._read = version, ApproximateSearch(self.uri, table, self.about.dim, page)
             return self._read[1]
-
-    @property
-    def _optional(self) -> set[str]:
-        """The columns of `OPTIONAL` that the table has."""
-        return OPTIONAL.keys() & set(self._table.schema.names)
 
     def _snapshot(self) -> Snapshot:
         """The vectors in memory, read again where they have changed; the table, where they are too many."""

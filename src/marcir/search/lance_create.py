@@ -2,15 +2,16 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, replace
-from typing import Any
+from typing import Any, Literal
 
 import lancedb
 import pyarrow as pa
 
 from marcir.errors import StoreError
 from marcir.schema import to_json
-from marcir.search.arrow import KEY, schema
-from marcir.search.lance_io import read_about, translate_errors, whole_tables
+from marcir.search.arrow import KEY, OPTIONAL, complete, schema
+from marcir.search.lance_io import again_after_conflicts, read_about, translate_errors, whole_tables
+from marcir.search.lance_table import optional_columns
 from marcir.search.records import About
 
 # The table of windows that were left out; stores of files do not have it, nor do those of early versions that
@@ -19,6 +20,9 @@ SKIPPED = "skipped"
 SKIPPED_SCHEMA = pa.schema(
     [pa.field("id", pa.string(), nullable=False, metadata=KEY), pa.field("content", pa.string())]
 )
+
+# The first version of a store that may have a column of `OPTIONAL`.
+_VERSIONS: dict[str, Literal[2, 3]] = {"unknown": 2, "footprint": 3}
 
 
 def create_tables(uri: str, about: About, model: Mapping[str, bytes], root_moved: bool) -> None:
@@ -42,9 +46,9 @@ def create_tables(uri: str, about: About, model: Mapping[str, bytes], root_moved
             columns = pa.schema([("name", pa.string()), ("content", pa.large_binary())])
             create_table(db, "model", pa.table(content, schema=columns))
         if "images" not in names:
-            _create_and_keep(db, "images", schema(about.dim))
+            found = _create_and_keep(uri, db, "images", schema(about.dim), found)
         if about.windows is not None:
-            _create_and_keep(db, SKIPPED, SKIPPED_SCHEMA)
+            found = _create_and_keep(uri, db, SKIPPED, SKIPPED_SCHEMA, found)
         if found.root != about.root:
             replace_about(db, replace(found, root=about.root))
 
@@ -59,19 +63,48 @@ def create_table(db: Any, name: str, content: pa.Table) -> Any:
     return None
 
 
-def _create_and_keep(db: Any, name: str, columns: pa.Schema) -> None:
-    """Make an empty table, or keep the rows of the one that another process has made meanwhile."""
+def add_column(db: Any, table: Any, about: About, name: str) -> About:
+    """Add a column of `OPTIONAL`, and return the header as it is then.
+
+    A marcir that does not know it would lose its values, or take unknown labels for absent: the header
+    refuses it first.
+    """
+    version = _VERSIONS[name]
+    if about.version < version:
+        about = replace(about, version=version)
+        replace_about(db, about)
+    table.add_columns(OPTIONAL[name])
+    return about
+
+
+def _create_and_keep(uri: str, db: Any, name: str, columns: pa.Schema, about: About) -> About:
+    """Make an empty table, or keep the rows of the one that another process has made meanwhile.
+
+    Returns:
+        The header as it is then.
+    """
     made = create_table(db, name, columns.empty_table())
     if made is not None and made.version > 1:
-        _put_back_rows(made)
+        about = _put_back_rows(uri, db, made, about)
+    return about
 
 
-def _put_back_rows(table: Any) -> None:
+def _put_back_rows(uri: str, db: Any, table: Any, about: About) -> About:
     """Add the rows of the version before, which making the table has replaced."""
     table.checkout(table.version - 1)
     rows = table.to_arrow()
-    table.checkout_latest()
-    table.merge_insert("id").when_not_matched_insert_all().use_index(False).execute(rows)
+
+    def put_back() -> None:
+        nonlocal about
+        with translate_errors(uri):
+            table.checkout_latest()
+            for name in sorted(OPTIONAL.keys() & set(rows.column_names) - optional_columns(table)):
+                about = add_column(db, table, about, name)
+            content = complete(rows, optional_columns(table))
+            table.merge_insert("id").when_not_matched_insert_all().use_index(False).execute(content)
+
+    again_after_conflicts(put_back)  # here, since a second call of `create_tables` finds the table
+    return about
 
 
 def _about_table(about: About) -> pa.Table:

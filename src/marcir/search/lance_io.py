@@ -1,4 +1,4 @@
-"""Opening and making the tables of a LanceDB store, and keeping writers of the same images apart."""
+"""What there is of a LanceDB store, the errors of its library, and locks against other writers."""
 
 import random
 import re
@@ -23,6 +23,15 @@ TABLES = ("about", "model", "images")
 _LOCK = ".lock"  # the names of all locks begin with it
 _LOOK_SECONDS = 2.0  # within which others, which only look whether a lock is held, release it
 TRIES = 10  # of an operation that fails because another process changes the store meanwhile
+# What LanceDB 0.40 and S3 say where another process has changed the store or removed an old version of it.
+_CONFLICT = (
+    "commit conflict for version",
+    "incompatible transaction: ",
+    "too many concurrent writ",
+    "409 conflict",
+    "conditionalrequestconflict",
+)
+_GONE = ("not found: ", "was not found", "404 not found", "no such file")
 # Waiting after a conflict, in seconds: at most the first time, and ever.
 _FIRST_WAIT, _LONGEST_WAIT = 0.05, 5.0
 
@@ -41,13 +50,18 @@ def translate_errors(uri: str) -> Iterator[None]:
 
 def file_is_gone(error: UnusableStoreError) -> bool:
     """Whether a store cannot be used because a file is missing: a writer may have removed an old version."""
-    return "not found" in str(error.__cause__).lower()
+    return _says(error, _GONE)
 
 
 def is_conflict(error: UnusableStoreError) -> bool:
     """Whether a commit failed because of those of other processes; nothing of it was written."""
-    text = str(error.__cause__).lower()
-    return any(words in text for words in ("conflict", "concurrent writ", "contention"))
+    return _says(error, _CONFLICT)
+
+
+def _says(error: UnusableStoreError, phrases: tuple[str, ...]) -> bool:
+    """Whether the store's library says one of some things: outside paths, which may have any words."""
+    text = re.sub(r"\S*/\S*", "", str(error.__cause__).lower())
+    return any(phrase in text for phrase in phrases)
 
 
 def back_off(failures: int) -> None:
@@ -102,7 +116,9 @@ def _lock_out_others(folder: Path, shard: Shard, held: ExitStack) -> None:
     if shard.is_whole:
         held.enter_context(FileLock(folder / _LOCK, timeout=0))
         for path in folder.glob(f"{_LOCK}-*-of-*"):
-            held.enter_context(FileLock(path, timeout=0))
+            # No run over a shard; a later one will find our lock. All of them may be too many to hold.
+            with FileLock(path, timeout=0):
+                pass
         return
     held.enter_context(FileLock(folder / f"{_LOCK}-{shard.index}-of-{shard.count}", timeout=0))
     with FileLock(folder / _LOCK, timeout=_LOOK_SECONDS):

@@ -12,6 +12,11 @@ from marcir.search.lance_io import translate_errors
 from marcir.search.store import RowTable
 
 
+def optional_columns(table: Any) -> set[str]:
+    """The columns of `OPTIONAL` that a LanceDB table has."""
+    return OPTIONAL.keys() & set(table.schema.names)
+
+
 class LanceTable(RowTable):
     """A LanceDB table of rows.
 
@@ -71,7 +76,7 @@ class LanceTable(RowTable):
     @property
     def optional(self) -> set[str]:
         """The columns of `OPTIONAL` that the table has."""
-        return OPTIONAL.keys() & set(self._table.schema.names)
+        return optional_columns(self._table)
 
     def count_rows(self, condition: str | None = None) -> int:
         """Number of rows that fulfil a condition; of all rows by default."""

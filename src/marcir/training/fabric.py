@@ -3,7 +3,6 @@
 import logging
 import os
 from dataclasses import replace
-from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import torch
@@ -12,13 +11,10 @@ from marcir.config import Config
 from marcir.errors import ConfigError, needs
 from marcir.model.device import choose_device
 from marcir.model.precision import Precision, Trial, UnusablePrecisionError, choose_precision
+from marcir.training.peer_start import PEER_TIMEOUT, all_can_start
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
-
-# How long processes wait at the start for one that does not come, and in training for one that stands still.
-# `Peers` finds those that end, and waits without a limit for those that pack images.
-_TIMEOUT = timedelta(minutes=10)
 
 
 def decide_precision(config: Config, saved: Config | None = None) -> tuple[Config, Precision]:
@@ -55,6 +51,14 @@ def start_fabric(config: Config) -> "Fabric":
 
     A second call, with another precision, uses the processes of the first one.
     """
+    with all_can_start():
+        fabric = _fabric(config)
+    fabric.launch()
+    return fabric
+
+
+def _fabric(config: Config) -> "Fabric":
+    """The devices and processes, before these are started or connected."""
     with needs("train"):
         from lightning_fabric import Fabric
         from lightning_fabric.strategies.ddp import DDPStrategy
@@ -69,12 +73,10 @@ def start_fabric(config: Config) -> "Fabric":
             f"train.devices = {local}: '{config.train.device}' is {available if device.index is None else 1} "
             "device of this machine. Use fewer processes, or a device without a number."
         )
-    fabric = Fabric(
+    return Fabric(
         accelerator=device.type,
         devices=local if device.index is None else [device.index],
         num_nodes=nodes,
-        strategy=DDPStrategy(timeout=_TIMEOUT) if local * nodes > 1 else "auto",
+        strategy=DDPStrategy(timeout=PEER_TIMEOUT) if local * nodes > 1 else "auto",
         precision="bf16-mixed" if config.train.precision == "bfloat16" else "32-true",
     )
-    fabric.launch()
-    return fabric

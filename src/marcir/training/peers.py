@@ -147,7 +147,7 @@ class Peers:
             time.sleep(_MESSAGE_SECONDS)
         with self._printing:
             self._over.set()
-        code, message = _outcome(error)
+        code, message = outcome(error)
         if self.is_first:
             self._send(stop=code)
             return
@@ -281,8 +281,8 @@ def connected_processes(fabric: "Fabric") -> Iterator[Peers]:
     peers.end()
 
 
-def _outcome(error: BaseException) -> tuple[int, str]:
-    """Exit code and text of an error."""
+def outcome(error: BaseException) -> tuple[int, str]:
+    """Exit code and text of an error of a process."""
     if isinstance(error, MarcirError):
         return 2, str(error)
     if isinstance(error, OSError):
