@@ -107,13 +107,13 @@ class SceneArchive(ImageSource):
         """More threads for scenes on a server."""
         return self.image(0).reading_threads(threads)
 
-    def check_model(self, model: PixelFormat) -> None:
+    def check_model(self, model: PixelFormat, trained: bool = True) -> None:
         """Leave out the scenes that a model cannot read.
 
         Raises:
             DataError: If it can read none.
         """
-        problems = {scene.id: _mismatch(scene, model) for scene in self.scenes}
+        problems = {scene.id: _mismatch(scene, model, trained) for scene in self.scenes}
         others = {scene: problem for scene, problem in problems.items() if problem}
         if len(others) == len(problems):
             raise DataError(next(iter(others.values())))
@@ -287,9 +287,15 @@ def _pixel_format(scene: Scene) -> PixelFormat:
     return PixelFormat(len(scene.bands), decoded_dtype(np.dtype(scene.dtype)))
 
 
-def _mismatch(scene: Scene, model: PixelFormat) -> str:
+def _mismatch(scene: Scene, model: PixelFormat, trained: bool) -> str:
     """Why a model cannot read a scene; empty if it can."""
     found = _pixel_format(scene)
+    one_band = found.bands == 1 or found.bands == model.bands
+    if not trained and found.dtype != model.dtype and one_band:
+        return (
+            f"{scene.id}: pixels of {scene.dtype}, and the features of ImageNet in this store are made for "
+            f"{model.dtype}. Index it into another store, or convert it with gdal_translate -ot -scale."
+        )
     if found.bands not in (1, model.bands):
         several = ",".join(str(number + 1) for number in range(model.bands))
         advice = (
