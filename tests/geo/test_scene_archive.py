@@ -546,10 +546,13 @@ def test_without_a_trained_model_scenes_of_another_type_are_told_what_the_store_
 ) -> None:
     monkeypatch.setattr(index_module, "is_imagenet_only", lambda _: True)
     write_tiff(scenes / "deep.tif", ramp(3, 40, 40, "uint16"))
+    write_tiff(scenes / "four.tif", ramp(4, 40, 40), photometric="MINISBLACK")
     done = index(SceneArchive(scenes, GRID), tmp_path / "store", model=model)
     assert done.broken == {
-        "deep.tif": "deep.tif: pixels of uint16, and the features of ImageNet in this store are made for "
-        "uint8. Index it into another store, or convert it with gdal_translate -ot -scale."
+        "deep.tif": "deep.tif: pixels of uint16, and the features of ImageNet in this store are of uint8. "
+        "Index such scenes into another store, or convert them with gdal_translate -ot -scale.",
+        "four.tif": "four.tif: 4 bands, and the features of ImageNet in this store are of 3. Choose 3 "
+        "of them, such as --bands 1,2,3.",
     }
 
 

@@ -290,24 +290,18 @@ def _pixel_format(scene: Scene) -> PixelFormat:
 def _mismatch(scene: Scene, model: PixelFormat, trained: bool) -> str:
     """Why a model cannot read a scene; empty if it can."""
     found = _pixel_format(scene)
-    one_band = found.bands == 1 or found.bands == model.bands
-    if not trained and found.dtype != model.dtype and one_band:
-        return (
-            f"{scene.id}: pixels of {scene.dtype}, and the features of ImageNet in this store are made for "
-            f"{model.dtype}. Index it into another store, or convert it with gdal_translate -ot -scale."
-        )
+    other = "Give a model of such scenes" if trained else "Index such scenes into another store"
     if found.bands not in (1, model.bands):
         several = ",".join(str(number + 1) for number in range(model.bands))
-        advice = (
-            f"Choose {model.bands} of them, such as --bands {several}."
-            if len(scene.file_bands) >= model.bands
-            else "Give a model of such scenes."
-        )
-        return f"{scene.id}: {found.bands} bands, and the model takes {model.bands}. {advice}"
+        takes = "the model takes" if trained else "the features of ImageNet in this store are of"
+        enough = len(scene.file_bands) >= model.bands
+        advice = f"Choose {model.bands} of them, such as --bands {several}" if enough else other
+        return f"{scene.id}: {found.bands} bands, and {takes} {model.bands}. {advice}."
     if found.dtype != model.dtype:
+        takes = "the model was trained on" if trained else "the features of ImageNet in this store are of"
         return (
-            f"{scene.id}: pixels of {scene.dtype}, and the model was trained on {model.dtype}. Give a "
-            "model of such scenes, or convert them with gdal_translate -ot -scale."
+            f"{scene.id}: pixels of {scene.dtype}, and {takes} {model.dtype}. {other}, or convert them with "
+            "gdal_translate -ot -scale."
         )
     return ""
 
