@@ -1,5 +1,6 @@
 """The map: where hits are, searching from it, filters by place and time."""
 
+import json
 import re
 import shutil
 import struct
@@ -168,6 +169,48 @@ def test_without_a_query_footprints_are_told_apart(drawing: Visiting, places_ser
     outline, inside, ground = chart.pixels(edge, middle(OTHER), EMPTY)
     assert np.abs(outline - inside).sum() > 60
     assert np.abs(ground - inside).sum() > 60
+
+
+def test_an_area_is_taken_from_a_file(drawing: Visiting, places_server: Server, tmp_path: Path) -> None:
+    visit = drawing(places_server)
+    visit.page.on("filechooser", lambda _: None)  # or a dialog may open while nobody waits for one
+    chart = open_map(visit, VIEW, id=ID)
+    visit.shows("/api/search", id=ID)
+    ring = [[13.3, 52.5], [13.3400000001, 52.5], [13.3, 52.55], [13.3, 52.5]]
+    polygon = {"type": "Polygon", "coordinates": [ring]}
+    long = np.random.default_rng(0).uniform(0, 1, (4000, 2)).tolist()
+
+    def choose(name: str, content: object) -> None:
+        (tmp_path / name).write_text(content if isinstance(content, str) else json.dumps(content))
+        button = visit.role("button", "Area from a file")
+        button.focus()
+        with visit.page.expect_file_chooser() as chooser:
+            visit.page.keyboard.press("Enter")
+        chooser.value.set_files(tmp_path / name)
+
+    def is_refused(name: str, text: str) -> None:
+        expect(visit.page.locator(".area-file .wrong")).to_contain_text(f"{name}: {text}")
+        assert "within" not in visit.asked
+
+    choose("text.geojson", "no")
+    is_refused("text.geojson", "not GeoJSON, because it is no JSON.")
+    choose("point.geojson", {"type": "Point", "coordinates": [1, 2]})
+    is_refused("point.geojson", "within: a 'Point' has no area. Give polygons.")
+    choose("list.json", [1])
+    is_refused("list.json", "within: not GeoJSON")
+    choose("long.geojson", {"type": "Polygon", "coordinates": [[*long, long[0]]]})
+    is_refused("long.geojson", "the area takes 1")
+    feature = {"type": "Feature", "properties": {"name": "x"}, "geometry": polygon}
+    choose("area.geojson", {"type": "FeatureCollection", "features": [feature]})
+    visit.until_asked(lambda asked: "within" in asked)
+    ring[1] = [13.34, 52.5]
+    assert json.loads(visit.asked["within"][0]) == polygon
+    expect(visit.page.locator(".area-file .wrong")).to_be_empty()
+    assert ID not in visit.shows("/api/search", id=ID, within=json.dumps(polygon))
+    edge, ground = chart.pixels((13.3, 52.549), (13.29, 52.549))
+    assert np.abs(edge - ground).sum() > 30  # it is drawn
+    visit.role("button", "within an area").click()
+    visit.shows("/api/search", id=ID)
 
 
 def test_a_point_on_the_ground_is_a_query(drawing: Visiting, places_server: Server) -> None:
