@@ -15,7 +15,7 @@ from marcir.errors import DataError
 from marcir.geo.footprints import Footprint, footprints_of, scene_footprint
 from marcir.geo.scene import Band, Scene
 from marcir.geo.windows import Window, WindowGrid, windows_of
-from marcir.search.area import inner_point, wkb_to_geojson
+from marcir.search.area import inner_point, parts_of, wkb_to_geojson
 
 GEOD = pyproj.Geod(ellps="WGS84")
 
@@ -142,6 +142,41 @@ def test_a_window_across_the_date_line_has_a_part_on_each_side_and_west_above_ea
         assert part.exterior.is_ccw
         assert part.bounds[0] >= -180
         assert part.bounds[2] <= 180
+
+
+@pytest.mark.parametrize(
+    ("crs", "lowest", "highest"),
+    [
+        ("EPSG:32660", 1, 75),
+        ("EPSG:32601", 1, 75),
+        ("EPSG:32701", -75, -1),
+        ("EPSG:32760", -75, -1),
+        ("EPSG:3460", -20, -13),
+        ("EPSG:3832", -60, 60),
+        ("EPSG:3413", 62, 85),
+    ],
+)
+@given(data=st.data())
+def test_windows_at_the_date_line_are_valid_and_fill_their_boxes(
+    crs: str, lowest: float, highest: float, data: st.DataObject
+) -> None:
+    metres = data.draw(st.floats(3, 400))
+    shift = data.draw(st.floats(-0.3, 0.3)) * 256 * metres / 111_000
+    forth = pyproj.Transformer.from_crs("EPSG:4326", crs, always_xy=True)
+    x, y = forth.transform(180 - shift, data.draw(st.floats(lowest, highest)))
+    transform = Affine.translation(x - 128 * metres, y + 128 * metres) @ Affine.scale(metres, -metres)
+    (footprint,) = footprints_of([Window(scene(crs, transform, 256, 256), 0, 0, 256, 256)])
+    assert footprint.geometry.is_valid
+    boxes = [shapely.box(*part) for part in parts_of(footprint.bbox)]
+    assert footprint.geometry.bounds == pytest.approx(shapely.union_all(boxes).bounds, abs=1e-9)
+    assert len(boxes) == len(shapely.get_parts(footprint.geometry))
+    for part, box in zip(reversed(sorted_parts(footprint)), boxes, strict=True):
+        assert part.bounds[::2] == pytest.approx(box.bounds[::2], abs=1e-9)
+
+
+def sorted_parts(footprint: Footprint) -> list[shapely.Polygon]:
+    """Parts from west to east."""
+    return sorted(shapely.get_parts(footprint.geometry).tolist(), key=lambda part: float(part.bounds[0]))
 
 
 @pytest.mark.parametrize(

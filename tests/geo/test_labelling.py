@@ -6,17 +6,22 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyproj
 import pytest
 import rasterio
 import shapely
 from affine import Affine
+from pyarrow import parquet
 
 from geo.tiffs import UTM, ramp, write_tiff
 from marcir.cli import main
 from marcir.errors import ConfigError, DataError, MarcirError
 from marcir.geo.labelling import label_windows
 from marcir.geo.shares import Legend, Shares
+from marcir.search import MemoryStore, Row
+from marcir.search.geoparquet import write_geoparquet
+from marcir.search.records import About
 
 NAMES = {1: "field", 2: "forest", 3: "water", 4: "town"}
 
@@ -248,6 +253,38 @@ def test_geojson_in_degrees_and_geoparquet_have_the_same_labels(tmp_path: Path) 
     assert found[0]["a.tif@x=40,y=0,w=40,h=40"] == {"field", "town"}
 
 
+def test_an_export_of_an_archive_is_a_map_and_its_labels_are_classes(tmp_path: Path) -> None:
+    write_tiff(tmp_path / "scenes/a.tif", ramp(1, 40, 120))
+    forth = pyproj.Transformer.from_crs("EPSG:32614", "EPSG:4326", always_xy=True)
+
+    def row(name: str, left: float, right: float, *labels: str) -> Row:
+        place = shapely.transform(
+            utm_box(left, -5, right, 45), lambda points: np.stack(forth.transform(*points.T), 1)
+        )
+        wkb = shapely.to_wkb(place)
+        return Row(name, np.array([1, 0], np.float32), labels, bbox=place.bounds, footprint=wkb)
+
+    rows = [row("one", -5, 40.5, "lake", "wood"), row("two", 40.5, 80.5, "lake"), row("three", 80, 200)]
+    store = MemoryStore(About("0123456789abcdef", 2, "archive"))
+    store.add([*rows, Row("nowhere", np.array([1, 0], np.float32), ("lake",))])
+    write_geoparquet(store, tmp_path / "archive.parquet")
+    options: Any = {"field": "labels", "window": 40, "min_share": 0.05}
+    label_windows(tmp_path / "scenes", tmp_path / "archive.parquet", tmp_path / "out", **options)
+    assert labels_of(tmp_path / "out") == {
+        "a.tif@x=0,y=0,w=40,h=40": {"lake", "wood"},
+        "a.tif@x=40,y=0,w=40,h=40": {"lake"},
+        "a.tif@x=80,y=0,w=40,h=40": {"?lake", "?wood"},
+    }
+
+
+def test_a_feature_alone_is_a_map(tmp_path: Path) -> None:
+    write_tiff(tmp_path / "scenes/a.tif", ramp(1, 40, 40))
+    content = json.loads(write_areas(tmp_path / "areas.geojson", [(utm_box(0, 0, 40, 40), "a")]).read_text())
+    (tmp_path / "area.geojson").write_text(json.dumps({**content["features"][0], **IN_UTM}))
+    label_windows(tmp_path / "scenes", tmp_path / "area.geojson", tmp_path / "out", field="cover", window=40)
+    assert labels_of(tmp_path / "out") == {"a.tif@x=0,y=0,w=40,h=40": {"a"}}
+
+
 def test_polygons_of_the_whole_earth_fit_a_scene_at_the_date_line(tmp_path: Path) -> None:
     place = Affine(100, 0, 830_000, 0, -100, 100_000)  # about 180 degrees east, in the zone that ends there
     write_tiff(tmp_path / "scenes/a.tif", ramp(1, 80, 160), crs="EPSG:32660", transform=place)
@@ -322,6 +359,8 @@ def bad_inputs(folder: Path) -> dict[str, tuple[dict[str, Any], str]]:
     write_areas(folder / "odd.geojson", [(inside, "a")], crs={"properties": {"name": "EPSG:0"}})
     (folder / "text.geojson").write_text("{")
     (folder / "text.parquet").write_text("{")
+    (folder / "bare.geojson").write_text(shapely.to_geojson(inside))
+    parquet.write_table(pa.table({"cover": ["a"]}), folder / "plain.parquet")
     (folder / "full").mkdir()
     (folder / "full/mine.txt").write_text("mine")
     field = {"field": "cover"}
@@ -342,8 +381,10 @@ def bad_inputs(folder: Path) -> dict[str, tuple[dict[str, Any], str]]:
         "too small": ({"map": "small.geojson", **field}, "no class covers 1.0 % of any window"),
         "crs null": ({"map": "null.geojson", **field}, "there is no CRS in the map"),
         "crs unknown": ({"map": "odd.geojson", **field}, "its CRS is not known"),
-        "no json": ({"map": "text.geojson", **field}, "not a GeoJSON FeatureCollection"),
+        "no json": ({"map": "text.geojson", **field}, "not GeoJSON, a FeatureCollection or a Feature"),
         "no parquet": ({"map": "text.parquet", **field}, "not GeoParquet"),
+        "a polygon alone": ({"map": "bare.geojson", **field}, "a Polygon without properties, .* a Feature"),
+        "no geometries": ({"map": "plain.parquet", **field}, "not GeoParquet; its metadata lack 'geo'"),
         "a full folder": ({"out": "full"}, "is there already and not an empty folder"),
         "a share of 0": ({"min_share": 0}, "min_share = 0: must be above 0"),
         "a share of 2": ({"min_share": 2}, "min_share = 2.0: must lie between 0 and 1"),
@@ -360,7 +401,17 @@ CASES = [
     *("a legend without the value", "no legend there", "no map there", "a map elsewhere"),
     *("a map without a crs", "a map of floats", "a map in colour", "an unknown kind of map"),
     *("a raster with a field", "polygons without a field", "another field", "polygons elsewhere", "lines"),
-    *("too small", "crs null", "crs unknown", "no json", "no parquet", "a full folder", "a share of 0"),
+    *(
+        "too small",
+        "crs null",
+        "crs unknown",
+        "no json",
+        "no parquet",
+        "a polygon alone",
+        "no geometries",
+        "a full folder",
+        "a share of 0",
+    ),
     *("a share of 2", "blocks below 0", "no such band", "no scenes", "only the map", "all pixels missing"),
     "several dtypes",
 ]

@@ -26,6 +26,7 @@ from marcir.geo import scene as scene_module
 from marcir.geo.windows import parse_window_id
 from marcir.model.encoder import Encoder
 from marcir.processes import processors
+from marcir.search import index as index_module
 from marcir.search.index import Indexed, index
 from marcir.search.lance import LanceStore
 from marcir.search.records import Row
@@ -323,6 +324,30 @@ def test_a_changed_scene_is_read_again_and_keeps_what_tables_said(
     )
 
 
+def test_metadata_may_name_a_scene_for_its_windows_and_a_window_has_its_own(
+    model: Path, scenes: Path, tmp_path: Path
+) -> None:
+    own, table, store = "a.tif@x=32,y=0,w=32,h=32", tmp_path / "dates.csv", tmp_path / "store"
+    table.write_text(
+        "path,date,flight\n"
+        f'"{own}",2020-05-06,\nbelow/b.tif,2018-01-02,7\na.tif,2019-03-04,8\ngone.tif,2019-03-04,9\n'
+    )
+    done = index(SceneArchive(scenes, GRID), store, model=model, metadata=table)
+    assert any("names 1 that are not windows" in note and "'gone.tif'" in note for note in done.notes)
+    for name, row in rows_of(store).items():
+        if name == own:
+            assert (str(row.date), row.metadata.get("flight")) == ("2020-05-06", None)
+        else:
+            wanted = ("2019-03-04", "8") if name.startswith("a.tif@") else ("2018-01-02", "7")
+            assert (str(row.date), row.metadata["flight"]) == wanted
+    assert counts(index(SceneArchive(scenes, GRID), store, model=model, metadata=table))[2] == 16
+    table.write_text(table.read_text().replace("2018-01-02", "2018-01-03"))
+    assert counts(index(SceneArchive(scenes, GRID), store, model=model, metadata=table))[2] == 12
+    table.write_text("path,west,south,east,north\na.tif,1,2,3,4\n")
+    with pytest.raises(DataError, match="windows have the place of their scene"):
+        index(SceneArchive(scenes, GRID), store, model=model, metadata=table)
+
+
 def test_other_bands_of_an_item_are_read_again(model: Path, tmp_path: Path) -> None:
     write_catalog(tmp_path / "stac")
     source = SceneArchive(tmp_path / "stac" / "item.json", GRID, ["red", "green", "blue"])
@@ -514,6 +539,21 @@ def test_scenes_that_a_model_cannot_read_are_refused_before_anything_is_written(
     )
     assert not (tmp_path / "store").exists()
     assert main([str(each) for each in [*command, tmp_path / "four", "--bands", "4,2,1"]]) == 0
+
+
+def test_without_a_trained_model_scenes_of_another_type_are_told_what_the_store_is_of(
+    model: Path, scenes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(index_module, "is_imagenet_only", lambda _: True)
+    write_tiff(scenes / "deep.tif", ramp(3, 40, 40, "uint16"))
+    write_tiff(scenes / "four.tif", ramp(4, 40, 40), photometric="MINISBLACK")
+    done = index(SceneArchive(scenes, GRID), tmp_path / "store", model=model)
+    assert done.broken == {
+        "deep.tif": "deep.tif: pixels of uint16, and the features of ImageNet in this store are of uint8. "
+        "Index such scenes into another store, or convert them with gdal_translate -ot -scale.",
+        "four.tif": "four.tif: 4 bands, and the features of ImageNet in this store are of 3. Choose 3 "
+        "of them, such as --bands 1,2,3.",
+    }
 
 
 @pytest.mark.parametrize("dtype", ["uint16", "float32", "int32"])

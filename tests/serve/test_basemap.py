@@ -11,7 +11,13 @@ from marcir.serve.middleware import security_headers
 from serve.server_process import Server
 
 VENDOR = Path(__file__).parents[2] / "src/marcir/serve/page/vendor"
-TYPES = {".mjs": "text/javascript", ".css": "text/css", ".json": "application/json", ".txt": "text/plain"}
+TYPES = {
+    ".js": "text/javascript",
+    ".mjs": "text/javascript",
+    ".css": "text/css",
+    ".json": "application/json",
+    ".txt": "text/plain",
+}
 
 
 def policy(basemap: Basemap | None) -> dict[str, list[str]]:
@@ -38,10 +44,21 @@ def test_the_policy_allows_the_host_of_the_tiles_and_nothing_else(url: str, orig
     assert not {"'unsafe-eval'", "'unsafe-inline'"} & {each for values in without.values() for each in values}
 
 
+@pytest.mark.parametrize("url", ["https://tiles.example/a.pmtiles", "https://tiles.example/A.PMTILES?key=1"])
+def test_a_file_of_tiles_needs_requests_and_no_pictures_of_its_host(url: str) -> None:
+    without, with_tiles = policy(None), policy(Basemap.parse(url))
+    assert with_tiles.pop("connect-src") == [*without.pop("connect-src"), "https://tiles.example"]
+    assert with_tiles == without
+
+
 @pytest.mark.parametrize(
     "url",
     [
         "",
+        "https://tiles.example/{z}.pmtiles",
+        "https://tiles.example/a?b=.pmtiles",
+        "s3://tiles.example/a.pmtiles",
+        "map.pmtiles",
         "tiles.example/{z}/{x}/{y}.png",
         "ftp://tiles.example/{z}/{x}/{y}",
         "https://tiles.example/{z}/{x}",

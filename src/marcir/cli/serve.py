@@ -30,7 +30,8 @@ def run(parser: Parser, arguments: Sequence[str]) -> None:
     parser.add_argument(
         "--basemap",
         metavar="URL",
-        help="tiles under the map of the page, with {z}, {x} and {y}; browsers load them from there",
+        help="tiles under the map of the page, with {z}, {x} and {y}, or a raster .pmtiles file; browsers "
+        "load them from there",
     )
     parser.add_argument(
         "--allow-edits",

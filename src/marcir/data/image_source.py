@@ -173,8 +173,12 @@ class ImageSource(ABC):
     def reading_threads(self, threads: int | None) -> int | None:
         """Threads that read its images."""
 
-    def check_model(self, model: PixelFormat) -> None:
+    def check_model(self, model: PixelFormat, trained: bool = True) -> None:
         """Refuse a model that cannot read its images, as far as it is known without reading them.
+
+        Args:
+            model: The pixel format that it takes.
+            trained: Whether it was trained, and is not features of ImageNet alone.
 
         Raises:
             DataError: If it can read none of them; others are left to `broken`.

@@ -39,7 +39,7 @@ class ClassAreas:
 
     Args:
         path: GeoJSON, or GeoParquet with geometries as WKB.
-        field: The field that has the class.
+        field: The field that has the class, or a list of classes.
         legend: Names of the classes.
 
     Attributes:
@@ -61,15 +61,16 @@ class ClassAreas:
                 continue  # nothing is known there
             if polygon.geom_type not in _POLYGONS:
                 raise DataError(f"{where}: a {polygon.geom_type}, which has no area. Keep polygons only.")
-            if name := legend.name(_text(value), where):
-                polygons.append(polygon)
-                self._names.append(name)
+            for each in value if isinstance(value, list) else [value]:
+                if name := legend.name(_text(each), where):
+                    polygons.append(polygon)
+                    self._names.append(name)
         if not polygons:
             raise DataError(f"{path}: there are no polygons with a value of '{field}'.")
         self._polygons = np.array(polygons, dtype=object)
         invalid = np.flatnonzero(~shapely.is_valid(self._polygons))
+        self.repaired = len(set(self._polygons[invalid].tolist()))
         self._polygons[invalid] = shapely.make_valid(self._polygons[invalid])
-        self.repaired = len(invalid)
         self._tree = shapely.STRtree(self._polygons)
 
     @contextmanager
@@ -166,7 +167,7 @@ def _read_geojson(path: Path, field: str) -> tuple[list[tuple[Any, Any]], Any]:
     """Geometries and values of the field, and the CRS: WGS84 unless an older file names another."""
     try:
         content = json.loads(path.read_bytes())
-        found = content["features"]
+        found = _features(content, path)
         properties = [feature.get("properties") or {} for feature in found]
         geometries = [
             None if feature.get("geometry") is None else shape(feature["geometry"]) for feature in found
@@ -175,12 +176,30 @@ def _read_geojson(path: Path, field: str) -> tuple[list[tuple[Any, Any]], Any]:
         crs = None if crs is None else crs["properties"]["name"]
     except FileNotFoundError:
         raise DataError(f"{path}: there is no such map. Give a file with --map.") from None
+    except DataError:
+        raise
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        raise DataError(f"{path}: not a GeoJSON FeatureCollection ({reason(error)}).") from error
+        raise DataError(
+            f"{path}: not GeoJSON, a FeatureCollection or a Feature ({reason(error)})."
+        ) from error
     except (shapely.errors.ShapelyError, IndexError) as error:
         raise DataError(f"{path}: a geometry cannot be read ({reason(error)}).") from error
     _check_field(path, field, list(dict.fromkeys(name for each in properties for name in each)))
     return list(zip(geometries, (each.get(field) for each in properties), strict=True)), crs
+
+
+def _features(content: Any, path: Path) -> list[Any]:
+    """The features of GeoJSON: those of a collection, or one alone."""
+    kind = content["type"]
+    if kind == "Feature":
+        return [content]
+    if "coordinates" in content or "geometries" in content:
+        raise DataError(
+            f"{path}: a {kind} without properties, so it has no class. Make it a Feature with the class in "
+            "its properties, or a FeatureCollection of such."
+        )
+    found: list[Any] = content["features"]
+    return found
 
 
 def _read_parquet(path: Path, field: str) -> tuple[list[tuple[Any, Any]], Any]:
@@ -189,7 +208,8 @@ def _read_parquet(path: Path, field: str) -> tuple[list[tuple[Any, Any]], Any]:
         from pyarrow import ArrowException, parquet
     try:
         table = parquet.read_table(path)
-        metadata = json.loads((table.schema.metadata or {})[b"geo"])
+        # Not of the schema of Arrow: it lacks what a writer added when it closed the file.
+        metadata = json.loads(_geo_block(parquet.read_metadata(path).metadata))
         column = metadata["primary_column"]
         about = metadata["columns"][column]
         if about["encoding"].upper() != "WKB":
@@ -206,6 +226,13 @@ def _read_parquet(path: Path, field: str) -> tuple[list[tuple[Any, Any]], Any]:
         raise DataError(f"{path}: a geometry cannot be read ({reason(error)}).") from error
     _check_field(path, field, [name for name in table.column_names if name != column])
     return list(zip(geometries, table[field].to_pylist(), strict=True)), crs
+
+
+def _geo_block(metadata: dict[bytes, bytes] | None) -> bytes:
+    """The metadata of the geometries in those of a file."""
+    if metadata is None or b"geo" not in metadata:
+        raise KeyError("geo")
+    return metadata[b"geo"]
 
 
 def _check_field(path: Path, field: str, known: list[str]) -> None:

@@ -197,8 +197,12 @@ def _footprint(scene: Scene, ring: np.ndarray, outline: np.ndarray) -> Footprint
     if abs(longitudes[-1] - longitudes[0]) > 180:
         pole = _pole_inside(scene, ring, outline)
         degrees = np.vstack([degrees, [[longitudes[-1], pole], [longitudes[0], pole]]])
+    else:
+        degrees[-1] = degrees[0]  # rounding in `unwrap` would leave a gap, and an invalid polygon
     degrees[:, 1] = degrees[:, 1].clip(-90, 90)
     polygon = Polygon(degrees)
+    if not polygon.is_valid:
+        polygon = shapely.make_valid(polygon, method="structure", keep_collapsed=False)
     if not polygon.area:
         raise DataError(f"{scene.id}: a part of it has no area on the Earth. Crop it to latitudes -90 to 90.")
     west, south, east, north = polygon.bounds
@@ -225,8 +229,8 @@ def _normal(longitude: float) -> float:
     return float((longitude + 180) % 360 - 180)
 
 
-def _split(polygon: Polygon) -> Polygon | MultiPolygon:
-    """Cut at the date line, and move each part to -180..180."""
+def _split(polygon: Polygon | MultiPolygon) -> Polygon | MultiPolygon:
+    """Cut a valid polygon at the date line, and move each part to -180..180."""
     west, _, east, _ = polygon.bounds
     if west >= -180 and east <= 180:
         return shapely.orient_polygons(polygon)

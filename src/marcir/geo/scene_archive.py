@@ -107,13 +107,13 @@ class SceneArchive(ImageSource):
         """More threads for scenes on a server."""
         return self.image(0).reading_threads(threads)
 
-    def check_model(self, model: PixelFormat) -> None:
+    def check_model(self, model: PixelFormat, trained: bool = True) -> None:
         """Leave out the scenes that a model cannot read.
 
         Raises:
             DataError: If it can read none.
         """
-        problems = {scene.id: _mismatch(scene, model) for scene in self.scenes}
+        problems = {scene.id: _mismatch(scene, model, trained) for scene in self.scenes}
         others = {scene: problem for scene, problem in problems.items() if problem}
         if len(others) == len(problems):
             raise DataError(next(iter(others.values())))
@@ -292,21 +292,21 @@ def _pixel_format(scene: Scene) -> PixelFormat:
     return PixelFormat(len(scene.bands), decoded_dtype(np.dtype(scene.dtype)))
 
 
-def _mismatch(scene: Scene, model: PixelFormat) -> str:
+def _mismatch(scene: Scene, model: PixelFormat, trained: bool) -> str:
     """Why a model cannot read a scene; empty if it can."""
     found = _pixel_format(scene)
+    other = "Give a model of such scenes" if trained else "Index such scenes into another store"
     if found.bands not in (1, model.bands):
         several = ",".join(str(number + 1) for number in range(model.bands))
-        advice = (
-            f"Choose {model.bands} of them, such as --bands {several}."
-            if len(scene.file_bands) >= model.bands
-            else "Give a model of such scenes."
-        )
-        return f"{scene.id}: {found.bands} bands, and the model takes {model.bands}. {advice}"
+        takes = "the model takes" if trained else "the features of ImageNet in this store are of"
+        enough = len(scene.file_bands) >= model.bands
+        advice = f"Choose {model.bands} of them, such as --bands {several}" if enough else other
+        return f"{scene.id}: {found.bands} bands, and {takes} {model.bands}. {advice}."
     if found.dtype != model.dtype:
+        takes = "the model was trained on" if trained else "the features of ImageNet in this store are of"
         return (
-            f"{scene.id}: pixels of {scene.dtype}, and the model was trained on {model.dtype}. Give a "
-            "model of such scenes, or convert them with gdal_translate -ot -scale."
+            f"{scene.id}: pixels of {scene.dtype}, and {takes} {model.dtype}. {other}, or convert them with "
+            "gdal_translate -ot -scale."
         )
     return ""
 

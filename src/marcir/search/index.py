@@ -149,7 +149,8 @@ def index(
         raise ConfigError("unlisted: needs a label table (labels).")
     known = Known.read(source, labels, unlisted, metadata)
     loaded, files = _model_of(model, store, source, device)
-    source.check_model(PixelFormat(loaded.config.bands, np.dtype(loaded.config.dtype)))
+    takes = PixelFormat(loaded.config.bands, np.dtype(loaded.config.dtype))
+    source.check_model(takes, trained=not is_imagenet_only(loaded.config))
     if not is_store(store):
         source.check_pixels()
     version: Literal[1, 3] = 1 if source.cut is None else 3

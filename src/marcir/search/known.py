@@ -50,7 +50,7 @@ class Known:
             DataError: For a table that names none of them, and for places of windows, which have their own.
         """
         found = _read_labels(labels, source.id_of, unlisted) if labels is not None else None
-        extra = read_metadata(metadata, source.id_of) if metadata is not None else None
+        extra = _of_windows(read_metadata(metadata, source.id_of), source) if metadata is not None else None
         notes: list[str] = []
         if found is not None:
             notes += _compared(labels, found, source, "nothing is known of the labels of the others")
@@ -139,6 +139,21 @@ def _compared(
             f"'{unknown[0]}'"
         )
     return notes
+
+
+def _of_windows(named: dict[str, Extra], source: ImageSource) -> dict[str, Extra]:
+    """Metadata by image, where a table may name a scene for all of its windows without a row of their own."""
+    files = named.keys() - set(source.ids)
+    if source.cut is None or not files:
+        return named
+    found = dict(named)
+    used = set()
+    for image in source.ids:
+        file = source.file_of(image)
+        if file in files:
+            found.setdefault(image, named[file])
+            used.add(file)
+    return {image: extra for image, extra in found.items() if image not in used}
 
 
 def _read_labels(

@@ -7,6 +7,7 @@ import numpy as np
 
 from marcir.errors import needs
 from marcir.search.area import Area, Box, box_wkb, enclosing_box, parts_of
+from marcir.search.area_grid import grid_of
 from marcir.search.records import Filter
 
 with needs("store"):
@@ -16,6 +17,8 @@ with needs("store"):
     from marcir.search.arrow import CORNERS, FOOTPRINT
 
 _EPOCH = datetime.date(1970, 1, 1)
+# Rows from which on a grid over an area is faster than to test each footprint.
+_MANY = 10_000
 
 
 class PlaceIndex:
@@ -79,9 +82,20 @@ class PlaceIndex:
         """Rows of a mask whose footprint, or else box, has a point in common with an area. (N,)"""
         near: np.ndarray = mask & self._near(list(area.boxes))
         rows = np.flatnonzero(near)
+        if len(rows) > _MANY:
+            rows = rows[self._unplaced(rows, area, near)]
         if len(rows):
             near[rows] = area.touches(self._geometries(rows))
         return near
+
+    def _unplaced(self, rows: np.ndarray, area: Area, near: np.ndarray) -> np.ndarray:
+        """Which rows a grid over an area cannot decide; those outside of it leave a mask. (M,)"""
+        corners = self.corners[:, rows]
+        inside, outside = grid_of(area).place(corners)
+        whole = corners[0] <= corners[2]  # not across the date line
+        near[rows[whole & outside]] = False
+        unplaced: np.ndarray = ~(whole & (inside | outside))
+        return unplaced
 
     def _near(self, boxes: list[Box]) -> np.ndarray:
         """Rows whose box has a point in common with one of the boxes, which have west <= east. (N,)"""

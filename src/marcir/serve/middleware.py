@@ -23,8 +23,9 @@ _SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 def security_headers(basemap: Basemap | None = None) -> tuple[tuple[bytes, bytes], ...]:
     """The headers of every response; pages may ask the service, and the tiles of a base map, for content."""
     tiles = "" if basemap is None else f" {basemap.origin}"
+    pictures = "" if basemap is None or basemap.image_origin is None else f" {basemap.image_origin}"
     policy = (
-        f"default-src 'none'; img-src 'self' data: blob:{tiles}; style-src 'self'; script-src 'self'; "
+        f"default-src 'none'; img-src 'self' data: blob:{pictures}; style-src 'self'; script-src 'self'; "
         f"connect-src 'self'{tiles}; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
     )
     return (

@@ -69,7 +69,8 @@ class ArchiveResponse(BaseModel):
     first_date: str | None = Field(examples=["2010-06-23"])
     last_date: str | None = Field(examples=["2024-05-01"])
     basemap: str | None = Field(
-        description="Address of the tiles under the map of the page, with {z}, {x} and {y}.",
+        description="Address of the tiles under the map of the page, with {z}, {x} and {y}, or of a PMTiles "
+        "file.",
         examples=["https://tiles.example/{z}/{x}/{y}.png"],
     )
     max_upload_bytes: int

@@ -1,7 +1,9 @@
 """The map: where hits are, searching from it, filters by place and time."""
 
+import json
 import re
 import shutil
+import struct
 from dataclasses import replace
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
@@ -147,6 +149,69 @@ def test_a_box_that_is_drawn_or_typed_is_a_filter(drawing: Visiting, places_serv
     west, south, east, north = (float(part) for part in visit.asked["bbox"][0].split(","))
     assert west < 13.30 < 13.40 < east
     assert south < 52.47 < north
+
+
+def test_the_edge_of_a_box_is_seen_over_footprints(drawing: Visiting, places_server: Server) -> None:
+    visit = drawing(places_server)
+    west, north = middle(0)
+    chart = open_map(visit, "13.35,52.47,12", bbox=f"{west},52.46,13.5,{north}")
+    visit.shows("/api/images", bbox=f"{west},52.46,13.5,{north}")
+    chart.wait()
+    along = chart.pixels(*((west + step * STEP / 10, north) for step in range(1, 10)))
+    beside = chart.pixels(*((west + step * STEP / 10, north - STEP / 4) for step in range(1, 10)))
+    assert (np.abs(along - beside).sum(1) > 60).sum() > 2  # the halo between the dashes
+
+
+def test_without_a_query_footprints_are_told_apart(drawing: Visiting, places_server: Server) -> None:
+    visit = drawing(places_server)
+    chart = open_map(visit, VIEW)
+    visit.shows("/api/images")
+    edge = tuple(np.mean([corners(OTHER)[1], corners(OTHER)[2]], axis=0))
+    outline, inside, ground = chart.pixels(edge, middle(OTHER), EMPTY)
+    assert np.abs(outline - inside).sum() > 60
+    assert np.abs(ground - inside).sum() > 60
+
+
+def test_an_area_is_taken_from_a_file(drawing: Visiting, places_server: Server, tmp_path: Path) -> None:
+    visit = drawing(places_server)
+    visit.page.on("filechooser", lambda _: None)  # or a dialog may open while nobody waits for one
+    chart = open_map(visit, VIEW, id=ID)
+    visit.shows("/api/search", id=ID)
+    ring = [[13.3, 52.5], [13.3400000001, 52.5], [13.3, 52.55], [13.3, 52.5]]
+    polygon = {"type": "Polygon", "coordinates": [ring]}
+    long = np.random.default_rng(0).uniform(0, 1, (4000, 2)).tolist()
+
+    def choose(name: str, content: object) -> None:
+        (tmp_path / name).write_text(content if isinstance(content, str) else json.dumps(content))
+        button = visit.role("button", "Area from a file")
+        button.focus()
+        with visit.page.expect_file_chooser() as chooser:
+            visit.page.keyboard.press("Enter")
+        chooser.value.set_files(tmp_path / name)
+
+    def is_refused(name: str, text: str) -> None:
+        expect(visit.page.locator(".area-file .wrong")).to_contain_text(f"{name}: {text}")
+        assert "within" not in visit.asked
+
+    choose("text.geojson", "no")
+    is_refused("text.geojson", "not GeoJSON, because it is no JSON.")
+    choose("point.geojson", {"type": "Point", "coordinates": [1, 2]})
+    is_refused("point.geojson", "within: a 'Point' has no area. Give polygons.")
+    choose("list.json", [1])
+    is_refused("list.json", "within: not GeoJSON")
+    choose("long.geojson", {"type": "Polygon", "coordinates": [[*long, long[0]]]})
+    is_refused("long.geojson", "the area takes 1")
+    feature = {"type": "Feature", "properties": {"name": "x"}, "geometry": polygon}
+    choose("area.geojson", {"type": "FeatureCollection", "features": [feature]})
+    visit.until_asked(lambda asked: "within" in asked)
+    ring[1] = [13.34, 52.5]
+    assert json.loads(visit.asked["within"][0]) == polygon
+    expect(visit.page.locator(".area-file .wrong")).to_be_empty()
+    assert ID not in visit.shows("/api/search", id=ID, within=json.dumps(polygon))
+    edge, ground = chart.pixels((13.3, 52.549), (13.29, 52.549))
+    assert np.abs(edge - ground).sum() > 30  # it is drawn
+    visit.role("button", "within an area").click()
+    visit.shows("/api/search", id=ID)
 
 
 def test_a_point_on_the_ground_is_a_query(drawing: Visiting, places_server: Server) -> None:
@@ -468,5 +533,72 @@ def test_tiles_of_another_service_are_the_only_requests_to_it(
         assert all(re.fullmatch(r"https://tiles\.example/\d+/\d+/\d+\.png", url) for url in asked)
         expect(visit.page.locator(".map-foot")).to_contain_text("Tiles: tiles.example")
         assert set(visit.outside) == set(asked)
+        visit.requests.clear()
+        visit.page.close()
+
+
+def archive_of_tiles(kind: int, tile: bytes) -> bytes:
+    """PMTiles, version 3, with one tile at zoom 0: header, directory and tile, not compressed."""
+    directory = bytes([1, 0, 1]) + varint(len(tile)) + bytes([1])  # of each: id, run, length, offset + 1
+    end = 127 + len(directory)
+    sections = (127, len(directory), end, 2, end + 2, 0, end + 2, len(tile), 1, 1, 1)
+    place = struct.pack("<4iB2i", -1800000000, -850000000, 1800000000, 850000000, 0, 0, 0)
+    header = b"PMTiles\x03" + struct.pack("<11Q", *sections) + bytes([1, 1, 1, kind, 0, 0]) + place
+    return header + directory + b"{}" + tile
+
+
+def varint(number: int) -> bytes:
+    """A number, 7 bits in a byte."""
+    return bytes([number]) if number < 128 else bytes([number % 128 | 128]) + varint(number // 128)
+
+
+@pytest.mark.parametrize("content", ["pictures", "vectors", "broken", "missing"])
+def test_a_file_of_tiles_is_shown_or_the_outlines_of_countries(
+    drawing: Visiting, places_server: Server, served_cache: Path, content: str
+) -> None:
+    address = "https://tiles.example/map.pmtiles"
+    grey = picture(np.full((256, 256, 3), 90, dtype=np.uint8))
+    files = {
+        "pictures": archive_of_tiles(2, grey),
+        "vectors": archive_of_tiles(1, b"no picture"),
+        "broken": b"no archive" * 2000,
+    }
+    ranges: list[str | None] = []
+
+    def answer(route: Route) -> None:
+        ranges.append(route.request.headers.get("range"))
+        allowed = {"Access-Control-Allow-Origin": "*"}
+        if content == "missing":
+            return route.fulfill(status=404, headers=allowed)
+        first, last = map(int, (ranges[-1] or "").removeprefix("bytes=").split("-"))
+        return route.fulfill(status=206, body=files[content][first : last + 1], headers=allowed)
+
+    with serving_in_a_thread(
+        places_server.store, places_server.images, places_server.model, served_cache, basemap=address
+    ) as server:
+        visit = drawing(server)
+        visit.page.route("https://tiles.example/**", answer)
+        chart = open_map(visit, "13.35,52.47,10", id=ID)
+        assert set(visit.outside) == {address}
+        assert all((each or "").startswith("bytes=") for each in ranges)
+        if content == "pictures":
+            for _ in range(50):  # tiles are faded in after they are loaded
+                if (chart.pixels((13.25, 52.47)) == 90).all():
+                    break
+            assert (chart.pixels((13.25, 52.47)) == 90).all()
+            expect(visit.page.locator(".map-foot")).to_contain_text("Tiles: tiles.example")
+        else:
+            shown = visit.page.locator(".notice-problem")
+            expect(shown).to_have_count(1)
+            expect(shown).to_contain_text("The base map of tiles.example cannot be shown: ")
+            expect(shown).to_contain_text(
+                {
+                    "vectors": "its tiles are no pictures, but vectors.",
+                    "broken": "the archive cannot be read (Wrong magic number for PMTiles archive).",
+                    "missing": "the archive cannot be read (Bad response code: 404).",
+                }[content]
+            )
+            expect(visit.page.locator(".map-foot")).to_contain_text("Natural Earth")
+            assert any(url.endswith("/vendor/basemap.json") for url in visit.requests)
         visit.requests.clear()
         visit.page.close()

@@ -1,12 +1,14 @@
-// Filters by place and time: a box in degrees, two dates and a slider for them, and the chips of those that are
-// on. They are only there where the archive has places.
+// Filters by place and time: a box in degrees, an area from a file, two dates and a slider for them, and the chips
+// of those that are on. They are only there where the archive has places.
 
-import { el } from "./dom.js";
+import { labels } from "./api.js";
+import { el, icon } from "./dom.js";
 import { filterChip } from "./filter-chip.js";
-import { parseBox } from "./map-geometry.js";
+import { geometryText, parseBox } from "./map-geometry.js";
 import { hasPlaceFilter, withChanges, withoutPlaceFilter } from "./state.js";
 
 const DAY = 86_400_000;
+const MAX_AREA = 40_000; // characters in an address: 1,000 points, and less than the service reads
 const SETTLE = 250; // milliseconds after which a slider that does not move is taken
 
 const dayOf = (date) => Math.round(Date.parse(date) / DAY);
@@ -25,6 +27,7 @@ export function makePlaceFilters({ getState, go }) {
     "aria-describedby": "filter-box-help",
   });
   const help = el("p", { class: "muted small", id: "filter-box-help" });
+  const area = makeAreaChoice({ getState, go });
   const dates = makeDates({ getState, go });
 
   function takeBox() {
@@ -54,6 +57,7 @@ export function makePlaceFilters({ getState, go }) {
           el("label", { class: "small", for: "filter-box" }, "Box"),
           box,
           help,
+          area.element,
           dates.element,
         ),
       ];
@@ -63,8 +67,60 @@ export function makePlaceFilters({ getState, go }) {
       box.removeAttribute("aria-invalid");
       help.textContent = "In degrees; or draw a box on the map.";
       help.classList.remove("wrong");
+      area.show();
       clear.hidden = !hasPlaceFilter(state);
       dates.show(state);
+    },
+  };
+}
+
+/** A button that takes polygons from a GeoJSON file, and what is wrong with them. */
+function makeAreaChoice({ getState, go }) {
+  const input = el("input", {
+    type: "file",
+    accept: ".geojson,.json,application/geo+json",
+    hidden: true,
+    "aria-label": "GeoJSON file with an area",
+  });
+
+  // Not at the edge of the page: the filters may be a drawer in front of it.
+  const problem = el("p", { class: "small wrong", role: "alert" });
+
+  async function take(file) {
+    problem.textContent = "";
+    try {
+      const within = geometryText(await file.text());
+      const length = encodeURIComponent(within).length;
+      if (length > MAX_AREA) {
+        const [found, most] = [length, MAX_AREA].map((number) => number.toLocaleString("en"));
+        throw new Error(`the area takes ${found} characters of an address, at most ${most} fit. Simplify it.`);
+      }
+      await labels({ ...getState(), collection: null, bbox: null, from: null, to: null, within }); // or it is refused
+      go(withChanges(getState(), { within }));
+    } catch (error) {
+      problem.textContent = `${file.name}: ${error.message}`;
+    }
+  }
+
+  input.addEventListener("change", () => {
+    if (input.files.length) take(input.files[0]);
+    input.value = ""; // the same file can be chosen again
+  });
+  const button = el(
+    "button",
+    {
+      class: "button",
+      type: "button",
+      title: "Only images that touch the polygons of a GeoJSON file",
+      on: { click: () => input.click() },
+    },
+    icon("lasso"),
+    "Area from a file",
+  );
+  return {
+    element: el("div", { class: "area-file" }, button, input, problem),
+    show() {
+      problem.textContent = "";
     },
   };
 }

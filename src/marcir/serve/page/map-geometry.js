@@ -14,6 +14,31 @@ export function parseBox(text) {
   return inRange ? numbers : null;
 }
 
+/**
+ * The geometries of GeoJSON without anything else, with 6 decimals (0.1 m): it is put into the address.
+ * @param {string} text
+ */
+export function geometryText(text) {
+  let content;
+  try {
+    content = JSON.parse(text);
+  } catch {
+    throw new Error("not GeoJSON, because it is no JSON.");
+  }
+  const found = geometriesOf(content);
+  const geometry = found.length === 1 ? found[0] : { type: "GeometryCollection", geometries: found };
+  return JSON.stringify(geometry, (_, value) =>
+    typeof value === "number" ? Number(value.toFixed(6)) : value,
+  );
+}
+
+/** The geometries of GeoJSON; what is none stays as it is, and the service says so. */
+function geometriesOf(content) {
+  if (Array.isArray(content?.features)) return content.features.flatMap(geometriesOf);
+  if (content?.type !== "Feature") return [content];
+  return content.geometry ? [content.geometry] : [];
+}
+
 /** @returns {{center: [number, number], zoom: number}|null} the view in a text LON,LAT,ZOOM */
 export function parseView(text) {
   const [longitude, latitude, zoom] = (text ?? "").split(",").map(Number);

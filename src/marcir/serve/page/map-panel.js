@@ -13,6 +13,7 @@ import { withChanges, withQuery } from "./state.js";
 const BESIDE = matchMedia("(min-width: 75rem)");
 const AT_FIRST = matchMedia("(min-width: 60rem)"); // where the map is shown without being asked for
 const [LEAST, MOST, STEP] = [22, 70, 2]; // width of the panel in percent
+const NATURAL_EARTH = "Natural Earth";
 const NO_WEBGL = "There is no map, because this browser has no WebGL. Everything else works.";
 
 const stored = (name) => {
@@ -130,6 +131,10 @@ export function makeMapPanel({ getState, go, onSearch, onView }) {
       const { makeMapView } = await import("./map-view.js");
       view = await makeMapView(canvas, {
         basemap: archive.basemap,
+        onNoBasemap(why) {
+          notice(`The base map of ${new URL(archive.basemap).host} cannot be shown: ${why}`, { problem: true });
+          source.textContent = NATURAL_EARTH;
+        },
         onHover: hover,
         onImage: onSearch,
         onPoint(at) {
@@ -245,7 +250,7 @@ export function makeMapPanel({ getState, go, onSearch, onView }) {
         byId("toolbar").after(missing);
         return;
       }
-      source.textContent = archive.basemap ? `Tiles: ${new URL(archive.basemap).host}` : "Natural Earth";
+      source.textContent = archive.basemap ? `Tiles: ${new URL(archive.basemap).host}` : NATURAL_EARTH;
       toggle.hidden = false;
       const choice = stored("marcir:map");
       setShown(choice === null ? AT_FIRST.matches : choice === "shown", { keep: false });

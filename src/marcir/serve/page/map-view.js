@@ -2,6 +2,7 @@
 // module, and MapLibre with it, is only loaded when a map is shown.
 
 import * as maplibre from "./vendor/maplibre-gl.mjs";
+import { tilesOf } from "./basemap.js";
 import { onThemeChange, readColours, similarityColour } from "./map-colours.js";
 import {
   boundsOf,
@@ -38,17 +39,24 @@ const styleSheet = () =>
 /**
  * @param {HTMLElement} place
  * @param {{basemap: string|null, onHover: Function, onImage: Function, onPoint: Function, onBox: Function,
- *   onMove: Function, onPointer: Function}} acts `onMove(view)` where the user has moved the map
+ *   onMove: Function, onPointer: Function, onNoBasemap: (why: string) => void}} acts `onMove(view)` where the user
+ *   has moved the map
  */
-export async function makeMapView(place, { basemap, onHover, onImage, onPoint, onBox, onMove, onPointer }) {
+export async function makeMapView(place, { basemap, onNoBasemap, onHover, onImage, onPoint, onBox, onMove, onPointer }) {
   await styleSheet();
+  let tiles = null;
+  try {
+    if (basemap !== null) tiles = await tilesOf(basemap);
+  } catch (error) {
+    onNoBasemap(error.message);
+  }
   let range = [0, 1];
   let marked = null;
   let indices = new Map();
   let armed = null; // "box", "point" or null
   const map = new maplibre.Map({
     container: place,
-    style: styleOf(basemap),
+    style: styleOf(tiles),
     center: [0, 20],
     zoom: 0.5,
     maxZoom: 20,
@@ -79,10 +87,12 @@ export async function makeMapView(place, { basemap, onHover, onImage, onPoint, o
     set("land", "fill-color", colours["map-land"]);
     set("coasts", "line-color", colours["map-coast"]);
     set("borders", "line-color", colours["map-border"]);
+    set("area-halo", "line-color", colours.surface);
     set("area", "line-color", colours.accent);
     set("area-fill", "fill-color", colours.accent);
     set("polygons", "fill-color", footprint);
-    set("outlines", "line-color", footprint);
+    // Without a query all have one colour, and would be one block.
+    set("outlines", "line-color", similarityColour(range, colours.surface));
     set("dots", "circle-color", footprint);
     set("dots", "circle-stroke-color", colours.surface);
     set("marked-halo", "line-color", colours.surface);
@@ -330,12 +340,12 @@ function drawBoxes(map, { isArmed, onDrawn }) {
 }
 
 /** The layers, from the ground up; `paint` gives them their colours. */
-function styleOf(basemap) {
+function styleOf(tiles) {
   const marked = ["case", ["boolean", ["feature-state", "marked"], false], 1, 0];
   const isDot = ["<", ["zoom"], ["get", "until"]];
   const data = (content) => ({ type: "geojson", data: content });
-  const ground = basemap
-    ? [{ id: "tiles", type: "raster", source: "tiles" }]
+  const ground = tiles
+    ? [{ id: "tiles", type: "raster", source: "tiles", paint: { "raster-fade-duration": 0 } }]
     : [
         { id: "land", type: "fill", source: "ground", filter: ["==", ["get", "kind"], "land"] },
         { id: "borders", type: "line", source: "ground", filter: ["==", ["get", "kind"], "border"] },
@@ -344,9 +354,7 @@ function styleOf(basemap) {
   return {
     version: 8,
     sources: {
-      ...(basemap
-        ? { tiles: { type: "raster", tiles: [basemap], tileSize: 256, maxzoom: 19 } }
-        : { ground: data(file("basemap.json")) }),
+      ...(tiles ? { tiles } : { ground: data(file("basemap.json")) }),
       area: data(NOTHING),
       point: data(NOTHING),
       query: data(NOTHING),
@@ -358,7 +366,6 @@ function styleOf(basemap) {
       { id: "water", type: "background" },
       ...ground,
       { id: "area-fill", type: "fill", source: "area", paint: { "fill-opacity": 0.06 } },
-      { id: "area", type: "line", source: "area", paint: { "line-width": 2, "line-dasharray": [3, 2] } },
       {
         id: "polygons",
         type: "fill",
@@ -381,6 +388,8 @@ function styleOf(basemap) {
         layout: { "circle-sort-key": ["coalesce", ["get", "similarity"], 0] },
         paint: { "circle-radius": 6, "circle-stroke-width": 1.5 },
       },
+      { id: "area-halo", type: "line", source: "area", paint: { "line-width": 5 } },
+      { id: "area", type: "line", source: "area", paint: { "line-width": 2, "line-dasharray": [3, 2] } },
       { id: "query-halo", type: "line", source: "query", paint: { "line-width": 7 } },
       { id: "query", type: "line", source: "query", paint: { "line-width": 3 } },
       {
