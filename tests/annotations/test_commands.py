@@ -71,6 +71,11 @@ def test_collections_are_listed_shown_and_exported(
     assert [Path(line).name for line in paths.read_text().splitlines()] == ["000002.png", "000001.png"]
     assert all(Path(line).is_file() for line in paths.read_text().splitlines())
     assert f"{paths}: 2 files of 3 images of 'Some'\n" in capsys.readouterr().out
+    annotations = marcir.open_annotations(store, writable=True)
+    annotations.collections.create("Alone", ["images/000002.png"])
+    assert main(["collections", "--store", str(store), "export", "Alone", *export[2:]]) == 0
+    counted = [f"{table}: 1 image of 'Alone'", f"{paths}: 1 file of 1 image of 'Alone'"]
+    assert capsys.readouterr().out.splitlines() == counted
     assert main(["collections", "show", "Sone", "--store", str(store)]) == 2
     assert capsys.readouterr().err == "marcir: there is no collection 'Sone'. Did you mean 'Some'?\n"
 
@@ -242,6 +247,28 @@ def test_the_commands_name_what_there_is(store: Path) -> None:
     assert labelled == 40
     assert f"--annotations {store.with_name('other.sqlite')}" in commands[0][1]
     assert "--dataset manifest" in commands[1][1], "training finds annotations only beside the store"
+
+
+def test_the_commands_work_in_any_folder(
+    store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = Path(shutil.copytree(store, tmp_path / "of a" / "a.store")).parent
+    monkeypatch.chdir(folder)
+    for file in (None, Path("../a.store.annotations.sqlite")):
+        opened = Annotations(file) if file else marcir.open_annotations("a.store")
+        commands = retrain_commands(LanceStore("a.store"), opened).commands
+        named = {
+            word: words[at + 1]
+            for words in (shlex.split(text) for _, text in commands)
+            for at, word in enumerate(words)
+            if word in ("--store", "--images", "--annotations", "--root")
+        }
+        assert all(Path(path).is_absolute() for path in named.values()), named
+        assert shlex.split(commands[0][1])[3] == str(folder / "a.store")
+        assert shlex.split(commands[2][1])[-1] == str(folder / "a-trained.store")
+        assert shlex.split(commands[4][1])[3] == str(folder / "a.store")
+        assert f" '{folder}/a.store'" in commands[0][1], "quoted for a shell"
+        assert named.get("--annotations") == (str(tmp_path / "a.store.annotations.sqlite") if file else None)
 
 
 def test_the_commands_score_incomplete_labels_and_say_what_that_means(store: Path, indexed: Path) -> None:

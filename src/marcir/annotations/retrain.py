@@ -1,7 +1,8 @@
 """The commands that train a model on the labels of a store, and say whether it is better."""
 
+import os
 import shlex
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 import numpy as np
@@ -38,7 +39,8 @@ def retrain_commands(store: Store, annotations: Annotations) -> Retraining:
     """How a model is trained on the labels of a store.
 
     The commands train a head on ImageNet features, index into a new store, and score the model of the store
-    and the new one on the test images of the new one.
+    and the new one on the test images of the new one. Local paths that they read are absolute, so that they
+    work in any folder.
 
     Args:
         store: The store, with the labels of its table.
@@ -50,21 +52,21 @@ def retrain_commands(store: Store, annotations: Annotations) -> Retraining:
     folder = str(folder_of_images(store))
     page = annotations.labels.states()
     labelled, incomplete = store.read(lambda snapshot: count_labelled(snapshot, page))
-    uri = store.uri.rstrip("/")  # a text, as `s3://bucket/a.store` is no path
-    name = PurePosixPath(uri.rpartition("/")[2])
+    uri = _absolute(store.uri)  # a text, as `s3://bucket/a.store` is no path
+    plain = uri.rstrip("/")
+    name = PurePosixPath(plain.rpartition("/")[2])
     run, new, table = (
         f"runs/{name.stem}",
-        f"{uri.removesuffix(name.suffix)}-trained.store",
+        f"{plain.removesuffix(name.suffix)}-trained.store",
         f"{name.stem}-labels.csv",
     )
     beside = annotations_path(store.uri)
-    if beside is not None and annotations.path in (None, beside):
-        given, archive = [], ["--store", store.uri]
-        scored = ["--dataset", "store", "--root", store.uri]
+    file = None if annotations.path is None else _absolute(annotations.path)
+    if beside is not None and file in (None, str(beside)):
+        given, archive = [], ["--store", uri]
+        scored = ["--dataset", "store", "--root", uri]
     else:  # training finds labels beside a store on a disk only
-        given = (
-            ["--source", "table"] if annotations.path is None else ["--annotations", str(annotations.path)]
-        )
+        given = ["--source", "table"] if file is None else ["--annotations", file]
         archive = scored = ["--dataset", "manifest", "--root", folder, "--labels", table]
     # Also for the new model: labels may be changed after it was trained.
     scored = [*scored, "--split", f"{run}/split.json", *(["--allow-incomplete"] if incomplete else [])]
@@ -73,7 +75,7 @@ def retrain_commands(store: Store, annotations: Annotations) -> Retraining:
     if trained < 2 * TrainConfig.batch_size:
         settings += ["--train.batch_size", str(suggest_batch_size(trained))]
     commands = [
-        ("write the labels as a table", ["labels", "--store", store.uri, *given, "--out", table]),
+        ("write the labels as a table", ["labels", "--store", uri, *given, "--out", table]),
         ("train on the labels", ["train", *archive, *settings, "--run", run]),
         (
             "index into a new store",
@@ -82,12 +84,17 @@ def retrain_commands(store: Store, annotations: Annotations) -> Retraining:
         ("score the new model", ["evaluate", "--model", run, *scored, "--json", "new.json"]),
         (
             "score the model of this store on the same images",
-            ["evaluate", "--model", store.uri, *scored, "--json", "old.json"],
+            ["evaluate", "--model", uri, *scored, "--json", "old.json"],
         ),
         ("compare them", ["compare", "old.json", "new.json"]),
     ]
     texts = [(title, shlex.join(["marcir", *words])) for title, words in commands]
     return Retraining(labelled, texts, _INCOMPLETE if incomplete else None)
+
+
+def _absolute(path: str | Path) -> str:
+    """A local path from the root of the disk; an address of object storage as it is."""
+    return str(path) if "://" in str(path) else os.path.abspath(path)  # noqa: PTH100  as `annotations_path`
 
 
 def count_labelled(snapshot: Snapshot, page: PageLabels) -> tuple[int, bool]:

@@ -63,14 +63,18 @@ def _export(
     merged, name = AnnotatedStore(store, annotations), options.name
     hits, root = collection_hits(merged, annotations, name), image_path(store.about.root)
     for form in wanted:
-        what = f"{len(hits):,} images of '{name}'"
+        what = f"{_counted(len(hits), 'image')} of '{name}'"
         if form == "paths":
             files = collection_files(merged, annotations, name)
             content = paths_text([str(root / file) for file in files]).encode()
-            what = f"{len(files):,} files of {what}"
+            what = f"{_counted(len(files), 'file')} of {what}"
         else:
             content = hits_file(hits, form)
         out = getattr(options, form)
         with atomic_write(Path(out)) as temporary:
             temporary.write_bytes(content)
         print(f"{out}: {what}")
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

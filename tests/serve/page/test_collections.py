@@ -124,7 +124,7 @@ def test_members_are_removed_and_come_back(visit: Visit) -> None:
     expect(visit.page.locator(".tile")).to_have_count(5)
     visit.tile(0).locator("a").focus()
     visit.page.keyboard.press("x")
-    visit.role("button", "Select all 5 that pass the filters").click()
+    visit.role("button", "Select all 5 of the collection").click()
     visit.role("button", "Remove from Five").click()
     expect(question(visit)).to_contain_text("Remove 5 images from Five?")
     question(visit).get_by_role("button", name="Cancel").click()
@@ -169,8 +169,9 @@ def test_a_collection_is_renamed_and_deleted_after_a_question(visit: Visit) -> N
     question(visit).get_by_role("button", name="Rename").click()
     expect(visit.role("alert", "")).to_contain_text("Taken")
     visit.role("button", "Rename").click()
-    question(visit).get_by_label("Name").fill("New")
-    question(visit).get_by_label("Name").press("Enter")
+    expect(question(visit).get_by_label("Name")).to_be_focused()
+    visit.page.keyboard.type("New")  # the old name is selected
+    visit.page.keyboard.press("Enter")
     visit.until_asked(lambda asked: asked.get("collection") == ["New"])
     visit.shows("/api/images", collection="New")
     assert members(visit.server, "New") == sorted(ids)
@@ -241,6 +242,39 @@ def test_two_people_change_one_collection_and_nothing_is_lost(visit: Visit, visi
     expect(visit.page.locator("#problem")).to_contain_text("Both")
     visit.role("button", "Without the collection").click()
     visit.shows("/api/images")
+
+
+def test_a_name_that_somebody_else_took_meanwhile_is_listed_and_the_selection_stays(
+    visit: Visit, visiting: Visiting
+) -> None:
+    other = visiting(visit.server).open()
+    ids = other.shows("/api/images")
+    for tab, at in ((visit, 0), (other, 1)):  # both have asked for the names before either sends
+        check(tab, at).click()
+        tab.role("button", "Add to collection").click()
+        question(tab).get_by_label("Name").fill("Quays")
+    for tab in (visit, other):
+        question(tab).get_by_role("button", name="Create and add").click()
+        expect(row(tab, "Quays")).to_contain_text("1")
+    expect(other.role("alert", "")).to_contain_text("Quays")
+    expect(other.page.locator("#selection")).to_contain_text("1 selected")
+    other.role("button", "Add to collection").click()
+    question(other).get_by_role("button", name="Quays").click()
+    expect(row(other, "Quays")).to_contain_text("2")
+    assert members(visit.server, "Quays") == sorted(ids[:2])
+
+
+def test_an_open_collection_is_counted_as_such_and_with_filters_as_what_passes(visit: Visit) -> None:
+    ids = [hit["id"] for hit in visit.server.get("/api/images", any="tree", limit=3)["hits"]]
+    edit(visit.server, "/api/collections", name="One", ids=ids[:1])
+    edit(visit.server, "/api/collections", name="Three", ids=ids)
+    places = visit.page.locator(".places")
+    visit.open({"collection": "One"})
+    expect(places).to_have_text("1 of 1 image of the collection")
+    visit.open({"collection": "Three"})
+    expect(places).to_have_text("1\u20133 of 3 images of the collection")
+    visit.open({"collection": "One", "any": "tree"})
+    expect(places).to_have_text("1 of 1 image that passes the filters")
 
 
 def test_members_that_are_gone_are_counted_and_a_read_only_service_only_shows(

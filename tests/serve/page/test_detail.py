@@ -158,7 +158,19 @@ def test_an_open_image_has_an_address_that_can_be_shared_and_reloaded(
 
 def test_the_address_of_an_image_that_is_gone_says_so(visit: Visit) -> None:
     visit.open({"detail": "no such.png"})
-    expect(visit.page.get_by_role("dialog")).to_contain_text("no such.png")
-    visit.page.keyboard.press("Escape")
+    expect(visit.role("alert", "")).to_contain_text(visit.server.refusal("/api/image", id="no such.png")[1])
+    expect(visit.page.get_by_role("dialog")).to_have_count(0)
     visit.shows("/api/images")
     visit.until_asked(lambda asked: asked == {})
+
+
+def test_an_image_in_the_address_that_is_not_sent_is_opened_at_the_second_attempt(visit: Visit) -> None:
+    visit.page.route(
+        "**/api/image?*", lambda route: route.fulfill(status=500, json={"error": "The disk is broken."})
+    )
+    visit.open({"detail": FIRST, "offset": 30, "limit": 5})  # not one of the hits
+    expect(visit.role("alert", "")).to_contain_text("The disk is broken.")
+    visit.page.unroute("**/api/image?*")
+    visit.role("button", "Try again").click()
+    expect(visit.page.get_by_role("dialog").locator(".facts")).to_contain_text(FIRST)
+    visit.until_asked(lambda asked: asked.get("detail") == [FIRST])

@@ -66,7 +66,8 @@ def test_escape_clears_the_examples_and_question_mark_tells_the_keys(visit: Visi
     expect(visit.page.locator("#tray")).to_be_visible()
     visit.page.keyboard.press("?")
     help_dialog = visit.role("dialog", "Keyboard shortcuts")
-    expect(help_dialog).to_contain_text("more like the image")
+    for words in ("more like the image", "suggestions: accept, reject, skip", "similarity map: a rectangle"):
+        expect(help_dialog).to_contain_text(words)
     visit.page.keyboard.press("Escape")
     expect(help_dialog).to_be_hidden()
     expect(visit.page.locator("#tray")).to_be_visible()

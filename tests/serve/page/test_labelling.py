@@ -319,10 +319,37 @@ def test_the_commands_of_training_are_copied_and_the_table_is_downloaded(
     retrain.get_by_role("button", name=f"Copy: {commands[0]['title']}").click()
     expect(retrain.get_by_text("Copied")).to_be_visible()
     assert visit.page.evaluate("navigator.clipboard.readText()") == commands[0]["command"]
+    retrain.get_by_role("button", name="Copy all").click()
+    expect(retrain.get_by_text("Copied")).to_have_count(2)
+    copied = visit.page.evaluate("navigator.clipboard.readText()")
+    assert copied.splitlines() == [each["command"] for each in commands]
+    expect(retrain).to_contain_text(f"{found['labelled']} images have a known label.")
     with visit.page.expect_download() as saved:
         retrain.get_by_role("button", name="Download labels.csv").click()
     assert saved.value.suggested_filename == "labels.csv"
     assert "Kran" in saved.value.path().read_text("utf-8")
+
+
+def test_on_a_phone_a_message_covers_no_row_of_the_keys(visiting: Visiting, editing_server: Server) -> None:
+    visit = visiting(editing_server, **{**NARROW, "viewport": {"width": 390, "height": 844}}).open(ASKED)
+    visit.role("button", "Label images").click()
+    row(visit, 1).get_by_role("button", name=": present").tap()
+    dialog(visit).get_by_role("button", name="Undo").first.tap()
+    message = dialog(visit).locator(".notice").first
+    expect(message).to_be_visible()
+    for scrolled in (False, True):
+        if scrolled:
+            dialog(visit).locator(".labelling-help").scroll_into_view_if_needed()
+        above = message.bounding_box()
+        assert above is not None
+        tops = visit.page.evaluate(
+            "[...document.querySelectorAll('#labelling .label-row')].map(row => ["
+            " row.getBoundingClientRect().top, row.closest('.detail-words').getBoundingClientRect().top"
+            "]).map(([row, words]) => Math.max(row, words))"  # what lies above is scrolled away
+        )
+        assert above["y"] + above["height"] <= min(tops)
+        assert above["y"] >= 0
+    expect(dialog(visit).locator(".detail-picture")).to_be_in_viewport()
 
 
 @pytest.mark.parametrize("width", ["wide", "narrow"])

@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Route, expect
 
 from serve.page.browsing import Visit
 from serve.page.conftest import Visiting
@@ -18,6 +18,13 @@ _RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice
 _FINDINGS = """rules => axe.run(document, { runOnly: rules }).then(found => JSON.stringify(
     found.violations.map(each => [each.id, each.nodes.map(node => node.html + node.failureSummary)])
 ))"""
+
+# Of every name on a tile its parts: the text, how wide it is shown, and how wide it is.
+_PARTS_OF_NAMES = """[...document.querySelectorAll('.tile-name')].map(name => [...name.children].map(part => {
+    const text = document.createRange();
+    text.selectNodeContents(part);
+    return [part.textContent, part.getBoundingClientRect().width, text.getBoundingClientRect().width];
+}))"""
 
 
 def mark_some(visit: Visit) -> None:
@@ -166,6 +173,33 @@ def test_on_a_narrow_screen_the_filters_are_in_a_drawer(visiting: Visiting, serv
     )
     assert small == 0
     assert visit.overflow() <= 0
+
+
+@pytest.mark.parametrize("width", [1440, 1024])
+def test_a_name_that_is_cut_has_an_ellipsis_and_its_end(
+    visiting: Visiting, server: Server, width: int
+) -> None:
+    visit = visiting(server, viewport={"width": width, "height": 900})
+    names = ["UCMerced/baseballdiamond04.jpg", "a/000001.png", "a/mmmmmmmmmmmm.jpg"]
+
+    def named(route: Route) -> None:
+        content = route.fetch().json()
+        for hit, name in zip(content["hits"], names, strict=False):
+            hit["id"] = name
+        route.fulfill(json=content)
+
+    visit.page.route(re.compile(r"/api/images\?"), named)
+    visit.open()
+    parts = visit.page.evaluate(_PARTS_OF_NAMES)
+    (start, shown, whole), (end, end_shown, end_whole) = parts[0]
+    assert start + end == "baseballdiamond04.jpg"
+    assert whole > shown >= 24, "a letter and the ellipsis are visible"
+    assert end_whole <= end_shown, "the end is whole"
+    assert [part[0] for part in parts[1]] == ["000001.png"]
+    assert [part[0] for part in parts[2]] == ["mmmmmmmmm", "mmm.jpg"]
+    cut = "[...document.querySelectorAll('.tile-name')].filter(name => name.scrollWidth > name.clientWidth)"
+    assert visit.page.evaluate(f"{cut}.length") == 0, "nothing is cut without an ellipsis"
+    visit.page.unroute_all(behavior="ignoreErrors")
 
 
 def test_the_theme_follows_the_system_until_the_switch_says_otherwise(

@@ -93,6 +93,51 @@ def test_buttons_accept_and_reject(visiting: Visiting, learned: Server) -> None:
     expect(visit.page.get_by_text("Learned from 7 images with Kran and 7 without it")).to_be_visible()
 
 
+def test_answers_are_undone_with_a_button(visiting: Visiting, learned: Server) -> None:
+    visit = visiting(learned, **NARROW)
+    shown = open_suggestions(visit)
+    button = visit.page.locator(".suggestions").get_by_role("button", name="Undo")
+    expect(button).to_be_disabled()
+    suggestion(visit, 0).get_by_role("button", name="Skip").tap()
+    expect(button).to_be_enabled()
+    button.tap()
+    expect(suggestion(visit, 0)).to_have_attribute("data-answer", "")
+    expect(button).to_be_disabled()
+    suggestion(visit, 1).get_by_role("button", name="Accept").tap()
+    until_stated(visit, shown[1], {LABEL: "present"})
+    expect(button).to_be_enabled()
+    button.focus()
+    visit.page.keyboard.press("Enter")
+    until_stated(visit, shown[1], {})
+    expect(suggestion(visit, 1)).to_have_attribute("data-answer", "")
+    expect(button).to_be_disabled()
+
+
+def test_what_was_accepted_before_the_page_was_loaded_again_is_undone(
+    visiting: Visiting, learned: Server
+) -> None:
+    visit = visiting(learned)
+    open_suggestions(visit)
+    found = learned.get("/api/suggestions/ids", label=LABEL, min_probability=0.5)["ids"]
+    visit.page.get_by_label("Probability at least").fill("0.5")
+    visit.page.get_by_label("Probability at least").press("Tab")
+    visit.role("button", f"Accept all {len(found)}…").click()
+    accept = visit.page.locator("#question").get_by_role("button", name="Accept")
+    assert "danger" not in (accept.get_attribute("class") or "").split(), "nothing is deleted"
+    accept.click()
+    until_stated(visit, found[0], {LABEL: "present"})
+    until_stated(visit, found[-1], {LABEL: "present"})
+    give(learned, LABEL, "present", "images/000012.png")  # by somebody else
+    visit.page.reload()
+    expect(suggestion(visit, 0)).to_be_visible()
+    visit.page.locator(".suggestions").get_by_role("button", name="Undo").click()
+    until_stated(visit, found[0], {})
+    until_stated(visit, found[-1], {})
+    visit.page.reload()
+    expect(suggestion(visit, 0)).to_be_visible()
+    expect(visit.page.locator(".suggestions").get_by_role("button", name="Undo")).to_be_disabled()
+
+
 def test_an_answer_that_is_saved_at_the_second_attempt_is_shown(visiting: Visiting, learned: Server) -> None:
     visit = visiting(learned)
     shown = open_suggestions(visit)

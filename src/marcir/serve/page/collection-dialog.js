@@ -26,12 +26,17 @@ export function asked(heading, content) {
     dialog.replaceChildren(el("h2", { id: "question-name" }, heading), ...content(answer), close);
     dialog.addEventListener("close", () => resolve(given), { once: true });
     dialog.showModal();
-    dialog.querySelector("[data-first]")?.focus();
+    const first = dialog.querySelector("[data-first]");
+    first?.focus();
+    first?.select?.(); // a name that is there may be changed or replaced
   });
 }
 
-/** Whether one is sure; Enter alone changes nothing. */
-export async function confirmed({ heading, text, action }) {
+/**
+ * Whether one is sure; Enter alone changes nothing.
+ * @param {{heading: string, text: string, action: string, deletes?: boolean}} about `deletes`: the button is red
+ */
+export async function confirmed({ heading, text, action, deletes = true }) {
   const sure = await asked(heading, (answer) => [
     el("p", { class: "muted" }, text),
     el(
@@ -42,7 +47,11 @@ export async function confirmed({ heading, text, action }) {
         { class: "button", type: "button", data: { first: "" }, on: { click: () => answer(null) } },
         "Cancel",
       ),
-      el("button", { class: "button danger", type: "button", on: { click: () => answer(true) } }, action),
+      el(
+        "button",
+        { class: `button ${deletes ? "danger" : "primary"}`, type: "button", on: { click: () => answer(true) } },
+        action,
+      ),
     ),
   ]);
   return sure === true;

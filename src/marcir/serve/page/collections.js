@@ -70,7 +70,10 @@ export function makeCollections({ getState, go, selection, onChange, onToken }) 
       return done;
     } catch (error) {
       if (error.status === 401) onToken(again);
-      else notice(error.message, { problem: true });
+      else {
+        notice(error.message, { problem: true });
+        load(); // somebody else may have made or deleted one
+      }
       return null;
     }
   }

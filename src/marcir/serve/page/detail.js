@@ -4,6 +4,7 @@ import * as api from "./api.js";
 import { byId, el, icon, stepButton } from "./dom.js";
 import { MAY_SHARE, agreementBadge, agreementOf, labelList, markButtons, similarityBar } from "./tile.js";
 import { count, shortName } from "./format.js";
+import { notice } from "./notices.js";
 import { makeScaleBar, makeWindowView, placeFacts, sceneLink, windowSize } from "./map-detail.js";
 
 /**
@@ -58,9 +59,14 @@ export function makeDetail({ onSearch, onMark, onOpen, onClose, labelsOf }) {
       showLabels(known);
     } catch (error) {
       if (error.name === "AbortError") return;
+      if (!hit) {
+        dialog.close(); // there is nothing to show in it
+        const again = error.isRefusal ? {} : { action: "Try again", act: () => open(id) };
+        notice(error.message, { problem: true, ...again });
+        return;
+      }
       const message = el("p", { class: "detail-problem", role: "alert" }, icon("alert"), error.message);
-      if (hit) dialog.querySelector(".detail-picture").append(message);
-      else dialog.replaceChildren(closeButton(), el("h2", { id: "detail-name" }, shortName(id)), message);
+      dialog.querySelector(".detail-picture").append(message);
     }
   }
 

@@ -1,10 +1,31 @@
-// Changes of labels: sent one after another, in the order they were made. Undo takes back what this tab changed
-// since it was loaded, and not what others did.
+// Changes of labels: sent one after another, in the order they were made. Undo takes back what this tab changed,
+// also before the page was loaded again, and not what others did.
 
 import * as annotations from "./annotations-api.js";
 import { byId, el } from "./dom.js";
 import { counted } from "./format.js";
 import { announce, notice } from "./notices.js";
+
+const PREFIX = "marcir:edits:";
+const MOST_STEPS = 1000; // that are kept when the page is loaded again
+
+/** Numbers of the edits of this tab that can be undone, the last one at the end. */
+function storedEdits(archive) {
+  try {
+    const found = JSON.parse(sessionStorage.getItem(PREFIX + archive) ?? "[]");
+    return Array.isArray(found) ? found.filter(Number.isInteger) : [];
+  } catch {
+    return []; // storage is disabled, or something else is stored
+  }
+}
+
+function storeEdits(archive, edits) {
+  try {
+    sessionStorage.setItem(PREFIX + archive, JSON.stringify(edits.slice(-MOST_STEPS)));
+  } catch {
+    // storage is full or disabled: undo works until the page is reloaded
+  }
+}
 
 /** @param {{onToken: (then: () => void) => void}} acts */
 export function makeLabelEdits({ onToken }) {
@@ -13,7 +34,9 @@ export function makeLabelEdits({ onToken }) {
   document.body.append(list);
   const names = new Set();
   const listeners = [];
-  const mine = []; // numbers of the edits that can be undone
+  const undoListeners = [];
+  let mine = []; // numbers of the edits that can be undone
+  let archiveName = null;
   let last = Promise.resolve();
 
   function learn(found) {
@@ -77,16 +100,29 @@ export function makeLabelEdits({ onToken }) {
     return answer;
   }
 
-  function forgetEdit(edit) {
-    if (mine.includes(edit)) mine.splice(mine.indexOf(edit), 1);
+  const forgetEdit = (edit) => setMine(mine.filter((each) => each !== edit));
+
+  function setMine(edits) {
+    mine = edits;
+    storeEdits(archiveName, mine);
+    for (const listener of undoListeners) listener();
   }
 
   return {
-    learn,
+    /** Follows the archive: the names of its labels, and what this tab has changed in it. */
+    build(archive) {
+      learn(archive.labels.map(({ name }) => name));
+      if (archive.name === archiveName) return; // the archive was asked for again
+      archiveName = archive.name;
+      mine = storedEdits(archiveName);
+    },
     isKnown: (label) => names.has(label),
     names: () => [...names],
     /** @param {() => void} listener called after every change */
     onChange: (listener) => listeners.push(listener),
+    canUndo: () => mine.length > 0,
+    /** @param {() => void} listener called where there is something else to undo */
+    onUndoChange: (listener) => undoListeners.push(listener),
     /**
      * @param {import("./annotations-api.js").Change[]} changes one step of undo
      * @param {() => void} [onFailed] after every attempt that failed
@@ -95,7 +131,7 @@ export function makeLabelEdits({ onToken }) {
     set(changes, onFailed) {
       return inOrder(async () => {
         const answer = await annotations.setLabels(changes);
-        if (answer.edit !== null) mine.push(answer.edit);
+        if (answer.edit !== null) setMine([...mine, answer.edit]);
         learn(changes.map(({ label }) => label));
         return answer;
       }, onFailed);

@@ -103,7 +103,7 @@ export function labelRow({ key = null, label, state, origin, onSet, onRemove = n
           title: "Take it off the keys; no label changes",
           on: { click: onRemove },
         },
-        icon("close"),
+        icon("minus"),
       ),
   );
 }

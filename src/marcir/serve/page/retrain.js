@@ -10,20 +10,36 @@ export function makeRetrain() {
   const dialog = /** @type {HTMLDialogElement} */ (byId("retrain"));
   dialog.addEventListener("click", (event) => event.target === dialog && dialog.close());
 
-  async function copy(text, code, button) {
+  async function copy(text, place, button) {
     try {
       await navigator.clipboard.writeText(text);
       button.lastChild.textContent = "Copied";
       announce("Copied.");
     } catch {
       // The clipboard is only for pages from this machine or over https.
-      getSelection().selectAllChildren(code);
-      announce("The command is selected. Press Ctrl C to copy it.");
+      getSelection().selectAllChildren(place);
+      announce("The text is selected. Press Ctrl C to copy it.");
     }
   }
 
+  /** A command, in which a line does not break between the dashes of an option. */
+  const commandText = (command) =>
+    el(
+      "code",
+      {},
+      ...command.split(/(--[\w.-]+)/).map((part, at) => (at % 2 ? el("span", { class: "option" }, part) : part)),
+    );
+
+  /** @param {{title: string, command: string}[]} commands */
+  function steps(commands) {
+    const list = el("ol", { class: "commands" }, ...commands.map(step));
+    const button = el("button", { class: "button", type: "button" }, icon("copy"), "Copy all");
+    button.addEventListener("click", () => copy(commands.map(({ command }) => command).join("\n"), list, button));
+    return [list, button];
+  }
+
   function step({ title, command }) {
-    const code = el("code", {}, command);
+    const code = commandText(command);
     const button = el(
       "button",
       { class: "button", type: "button", "aria-label": `Copy: ${title}` },
@@ -53,19 +69,25 @@ export function makeRetrain() {
       dialog.showModal();
       try {
         const { labelled, commands, note } = await annotations.retrain();
+        const [list, copyAll] = steps(commands);
         draw(
           el(
             "p",
             {},
-            `A label is known of ${counted(labelled, "image")}. Run these commands in a terminal where the archive is:`,
+            `${counted(labelled, "image")} ${labelled === 1 ? "has" : "have"} a known label. Run these commands on the machine that has the archive:`,
           ),
           note && el("p", {}, note),
-          el("ol", { class: "commands" }, ...commands.map(step)),
+          list,
           el(
-            "button",
-            { class: "button", type: "button", on: { click: () => download(annotations.LABELS_FILE) } },
-            icon("download"),
-            "Download labels.csv",
+            "div",
+            { class: "retrain-acts" },
+            copyAll,
+            el(
+              "button",
+              { class: "button", type: "button", on: { click: () => download(annotations.LABELS_FILE) } },
+              icon("download"),
+              "Download labels.csv",
+            ),
           ),
           el(
             "p",

@@ -4,7 +4,7 @@ import { byId, el, icon } from "./dom.js";
 import { count, counted } from "./format.js";
 import { announce, notice } from "./notices.js";
 import { idRef } from "./query-images.js";
-import { hasFilter, withQuery } from "./state.js";
+import { hasFilter, whatPasses, withQuery } from "./state.js";
 
 /** Examples of one search; more of them go through a collection. */
 const MAX_EXAMPLES = 50;
@@ -45,7 +45,7 @@ export function makeSelectionBar({ getState, go, getPassing, selection }) {
     all.hidden = passing === null || selection.isFilter() || selection.size() >= passing;
     if (!all.hidden)
       all.textContent = hasFilter(getState())
-        ? `Select all ${count(passing)} that pass the filters`
+        ? `Select all ${count(passing)}${whatPasses(getState(), passing)}`
         : `Select all ${counted(passing, "image")}`;
     for (const { action, button, text } of actions) {
       const words = action.words();

@@ -196,6 +196,14 @@ export const hasLabelFilter = (state) => FILTERS.some((name) => state[name].leng
 export const hasPlaceFilter = (state) => PLACE_FILTERS.some((name) => state[name] !== null);
 export const hasFilter = (state) =>
   hasLabelFilter(state) || hasPlaceFilter(state) || state.collection !== null;
+
+/** Which images pass, in words after their number: nothing where all do. */
+export function whatPasses(state, number) {
+  if (hasLabelFilter(state) || hasPlaceFilter(state))
+    return number === 1 ? " that passes the filters" : " that pass the filters";
+  return state.collection === null ? "" : " of the collection";
+}
+
 export const withoutLabelFilter = (state) =>
   withChanges(state, { any: [], all: [], none: [], none_unknown_ok: false });
 export const withoutPlaceFilter = (state) =>

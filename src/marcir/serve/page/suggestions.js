@@ -46,6 +46,12 @@ export function makeSuggestions({ getState, go, edits, onOpen, onRetrain }) {
     icon("suggest"),
     el("span", { class: "wide-only" }, "Learn again"),
   );
+  const undoButton = el(
+    "button",
+    { class: "button", type: "button", title: "Undo (u)", "aria-label": "Undo", on: { click: undo } },
+    icon("undo"),
+    el("span", { class: "wide-only" }, "Undo"),
+  );
   const head = el("h1", { class: "places" }, el("label", { for: "suggest-label" }, "Suggestions for"));
   const everything = el(
     "div",
@@ -65,6 +71,7 @@ export function makeSuggestions({ getState, go, edits, onOpen, onRetrain }) {
         "div",
         { class: "tools" },
         orders,
+        undoButton,
         again,
         el(
           "button",
@@ -131,7 +138,12 @@ export function makeSuggestions({ getState, go, edits, onOpen, onRetrain }) {
       order(false, "Uncertain first", "What the labels learn most from"),
       order(true, "Confident first", "What has the label most probably"),
     );
-    for (const part of [everything, again, orders]) part.hidden = label() === null;
+    for (const part of [everything, again, orders, undoButton]) part.hidden = label() === null;
+    drawUndo();
+  }
+
+  function drawUndo() {
+    undoButton.disabled = skippedLast() === null && !edits.canUndo();
   }
 
   async function load({ focus = false } = {}) {
@@ -170,6 +182,7 @@ export function makeSuggestions({ getState, go, edits, onOpen, onRetrain }) {
     const hits = found.hits.filter(({ id }) => !skippedHere().has(id)).slice(0, ROUND);
     list.replaceChildren(...hits.map(tile));
     setCurrent(0);
+    drawUndo();
     if (!hits.length)
       message.textContent = "Nothing is left to suggest: every image that passes is labelled or skipped.";
     else if (!getState().confident && hits.every(({ probability }) => Math.abs(probability - 0.5) > UNCERTAIN))
@@ -238,8 +251,10 @@ export function makeSuggestions({ getState, go, edits, onOpen, onRetrain }) {
     showAnswer(made, answer);
     announce(`${shortName(made.dataset.id)} ${ANSWERS[answer]}.`);
     moveOn(made);
-    if (answer === "skipped") skipped.set(wanted, skippedHere().add(made.dataset.id));
-    else {
+    if (answer === "skipped") {
+      skipped.set(wanted, skippedHere().add(made.dataset.id));
+      drawUndo();
+    } else {
       await edits.set([{ label: wanted, state: answer, ids: [made.dataset.id] }], () => showAnswer(made, ""));
       showAnswer(made, answer);
     }
@@ -251,6 +266,7 @@ export function makeSuggestions({ getState, go, edits, onOpen, onRetrain }) {
     made.dataset.answer = answer;
     made.querySelector(".answered").textContent = ANSWERS[answer] ?? "";
     for (const button of made.querySelectorAll(".answers button")) button.disabled = answer !== "";
+    drawUndo();
   }
 
   /** To the next image without an answer. */
@@ -260,11 +276,17 @@ export function makeSuggestions({ getState, go, edits, onOpen, onRetrain }) {
     if (next) setCurrent(all.indexOf(next), { focus: true });
   }
 
-  async function undo() {
+  /** The image that was skipped last, where nothing else was answered; null where undo means something else. */
+  function skippedLast() {
     const last = [...skippedHere()].at(-1);
     const made = tiles().findLast((each) => each.dataset.answer === "skipped" && each.dataset.id === last);
-    if (made && tiles().every((each) => ["", "skipped"].includes(each.dataset.answer))) {
-      skippedHere().delete(last);
+    return made && tiles().every((each) => ["", "skipped"].includes(each.dataset.answer)) ? made : null;
+  }
+
+  async function undo() {
+    const made = skippedLast();
+    if (made) {
+      skippedHere().delete(made.dataset.id);
       showAnswer(made, "");
       setCurrent(tiles().indexOf(made), { focus: true });
     } else if (await edits.undo()) load({ focus: true });
@@ -316,6 +338,7 @@ export function makeSuggestions({ getState, go, edits, onOpen, onRetrain }) {
         heading: `Give ${wanted} to ${counted(ids.length, "image")}?`,
         text: `Their probability is at least ${limit.toFixed(2)}. Nobody has looked at them; one undo takes all of them back.`,
         action: `Accept ${count(ids.length)}`,
+        deletes: false,
       });
       if (!sure) return;
       const answer = await edits.set([{ label: wanted, state: "present", ids }]);
@@ -369,6 +392,7 @@ export function makeSuggestions({ getState, go, edits, onOpen, onRetrain }) {
   chooser.addEventListener("change", () => go({ ...getState(), suggest: chooser.value || null }));
   threshold.addEventListener("change", setThreshold);
   acceptAll.addEventListener("click", acceptEverything);
+  edits.onUndoChange(drawUndo);
   again.addEventListener("click", () => load({ focus: true }));
 
   return {

@@ -8,7 +8,8 @@ import { shortName, similarity, windowOf } from "./format.js";
 const LABELS_SHOWN = 5;
 /** More unknown labels of a tile are only counted: with few labelled images nearly all are unknown. */
 const UNKNOWN_SHOWN = 2;
-const NAME_END = 12;
+const NAME_END = 7;
+const NAME_START = 5; // letters without which a name is too short to be shortened in its middle
 const AGREEMENTS = { all: "full", some: "half", none: "empty", open: "help" };
 export const MAY_SHARE = "may share a label";
 
@@ -109,13 +110,12 @@ export function markButtons(id, onMark) {
 /** A name that is shortened in its middle where the tile is narrow: names often differ at their ends. */
 function shortenedName(id) {
   const name = windowOf(id)?.scene ?? shortName(id);
-  const end = Math.max(0, name.length - NAME_END);
-  return el(
-    "span",
-    { class: "tile-name", title: id },
-    el("span", {}, name.slice(0, end)),
-    el("span", {}, name.slice(end)),
-  );
+  const end = name.length - NAME_END;
+  const parts =
+    end < NAME_START
+      ? [el("span", {}, name)]
+      : [el("span", { class: "tile-name-start" }, name.slice(0, end)), el("span", {}, name.slice(end))];
+  return el("span", { class: "tile-name", title: id }, ...parts);
 }
 
 /** Where a window is in its scene, and its date; null for an image that is a file. */

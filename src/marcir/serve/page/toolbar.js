@@ -5,7 +5,7 @@ import { byId, el, icon } from "./dom.js";
 import { exportMenu } from "./exports.js";
 import { makeMenu } from "./menu.js";
 import { sortMenu } from "./sorting.js";
-import { PLACE_FILTERS, hasFilter, isRandom, kindOf } from "./state.js";
+import { PLACE_FILTERS, isRandom, kindOf, whatPasses } from "./state.js";
 import { MAY_SHARE, agreementBadge } from "./tile.js";
 import { count } from "./format.js";
 
@@ -15,20 +15,25 @@ const SHARES_SHOWN = 6;
 const totalOf = (state, answer) =>
   kindOf(state) === null || state.min_similarity === null ? (answer.total ?? null) : null;
 
+/** How many images there are in all; null where that is unknown. */
+const sizeOf = (state, answer) =>
+  isRandom(state) ? answer.total : answer.more ? totalOf(state, answer) : state.offset + answer.hits.length;
+
 /** "1-60 of 2,099"; with a threshold the total is known on the last page only. */
 function range(state, answer) {
   const first = state.offset + 1;
   const last = state.offset + answer.hits.length;
   if (!answer.hits.length) return "0 images";
   const shown = first === last ? count(first) : `${count(first)}–${count(last)}`;
-  const known = answer.more ? totalOf(state, answer) : last;
+  const known = sizeOf(state, answer);
   return known === null ? shown : `${shown} of ${count(known)}`;
 }
 
 /** Which images are shown, and of how many: "1-60 of 467 images that pass the filters". */
 export function places(state, answer) {
   if (!answer.hits.length) return "0 images";
-  const which = hasFilter(state) ? "images that pass the filters" : "images";
+  const size = sizeOf(state, answer);
+  const which = `${size === 1 ? "image" : "images"}${whatPasses(state, size)}`;
   if (!isRandom(state)) return `${range(state, answer)} ${which}`;
   const shown = answer.hits.length;
   return `${shown === answer.total ? count(shown) : `${count(shown)} of ${count(answer.total)}`} ${which}, at random`;

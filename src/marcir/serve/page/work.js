@@ -138,7 +138,7 @@ export function makeWork({
     follow,
     build(about) {
       archive = about;
-      edits.learn(archive.labels.map(({ name }) => name));
+      edits.build(archive);
       labelling.build(archive);
       drawNav();
     },
