@@ -66,7 +66,7 @@ def test_lines_are_counted_as_an_editor_counts_them(tmp_path: Path) -> None:
         ),
         (
             "path,labels\na.png,\nb.png,1\nc.png,0\n",
-            "line 3: found 1 where label names are listed. A table of 0 and 1 has a column per label: name the",
+            "line 3: found 1 where label names are listed. A table of 0 and 1 has a column per label: name",
         ),
         ("path,labels\na.png,road\nb.png,tree;0\n", "line 3: found 0 where .* If it is a label, rename it"),
         ("path,labels\na.png,?1\n", "line 2: found 1 where label names are listed"),

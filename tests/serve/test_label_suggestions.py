@@ -84,7 +84,10 @@ def test_labels_of_a_table_that_is_sorted_by_class_count_in_random_order(
     rows = archive.get(archive.ids())
     half = len(rows) // 2
     archive.add(
-        [replace(row, labels=("ship",) if place < half else ("barn",)) for place, row in enumerate(rows)]
+        [
+            replace(row, labels=("ship",) if place < half else ("barn",), labelled=True)
+            for place, row in enumerate(rows)
+        ]
     )
     with serving_in_a_thread(store, served_images, served_model, served_cache) as server:
         (score,) = server.get("/api/suggestions/scores", label="ship")["scores"]

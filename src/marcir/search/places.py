@@ -19,6 +19,8 @@ with needs("store"):
 _EPOCH = datetime.date(1970, 1, 1)
 # Rows from which on a grid over an area is faster than to test each footprint.
 _MANY = 10_000
+# Rows whose boxes are compared at a time: they stay in the processor's cache.
+_BLOCK = 2**16
 
 
 class PlaceIndex:
@@ -67,12 +69,12 @@ class PlaceIndex:
     def _in_box(self, box: Box, mask: np.ndarray) -> np.ndarray:
         """Rows of a mask whose footprint, or else box, has a point in common with a box. (N,)"""
         parts = parts_of(box)
-        near: np.ndarray = mask & self._near(parts)
+        near, inside = np.zeros_like(mask), np.zeros_like(mask)
+        for start in range(0, len(mask), _BLOCK):
+            block = slice(start, start + _BLOCK)
+            near[block] = mask[block] & self._near(parts, block)
+            inside[block] = self._inside(parts, block)
         # A row is certain if its own box is inside, or if it has nothing but its box.
-        west, south, east, north = self.corners
-        inside = np.zeros_like(near)
-        for w, s, e, n in parts:
-            inside |= (west >= w) & (east <= e) & (west <= east) & (south >= s) & (north <= n)
         rows = np.flatnonzero(near & ~inside & self._has_footprint)
         if len(rows):
             near[rows] = Area(box_wkb(box), tuple(parts)).touches(self._geometries(rows))
@@ -97,17 +99,29 @@ class PlaceIndex:
         unplaced: np.ndarray = ~(whole & (inside | outside))
         return unplaced
 
-    def _near(self, boxes: list[Box]) -> np.ndarray:
-        """Rows whose box has a point in common with one of the boxes, which have west <= east. (N,)"""
-        west, south, east, north = self.corners
+    def _near(self, boxes: list[Box], rows: slice = slice(None)) -> np.ndarray:
+        """Rows whose box has a point in common with one of the boxes, which have west <= east. (M,)"""
+        west, south, east, north = self.corners[:, rows]
         found = np.zeros(len(west), dtype=bool)
-        crossing = west > east
         for w, s, e, n in boxes:
             across = (west <= e) & (east >= w)
-            if crossing.any():
-                across = np.where(crossing, (west <= e) | (east >= w), across)
+            if self._any_crosses:
+                across = np.where(west > east, (west <= e) | (east >= w), across)
             found |= across & (south <= n) & (north >= s)
         return found
+
+    def _inside(self, boxes: list[Box], rows: slice) -> np.ndarray:
+        """Rows whose box is certainly inside one of the boxes, which have west <= east. (M,)"""
+        west, south, east, north = self.corners[:, rows]
+        found = np.zeros(len(west), dtype=bool)
+        for w, s, e, n in boxes:
+            found |= (west >= w) & (east <= e) & (south >= s) & (north <= n)
+        return found & (west <= east) if self._any_crosses else found
+
+    @cached_property
+    def _any_crosses(self) -> bool:
+        """Whether a box is across the date line."""
+        return bool((self.corners[0] > self.corners[2]).any())
 
     @cached_property
     def _has_footprint(self) -> np.ndarray:
