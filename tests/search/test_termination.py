@@ -52,15 +52,19 @@ def test_sigterm_is_known_as_such_where_another_library_raises_the_interrupt() -
 
 @pytest.mark.parametrize("first", [signal.SIGINT, signal.SIGTERM])
 def test_sigterm_does_not_interrupt_the_last_commit(first: signal.Signals) -> None:
-    committed = False
-    before = signal.getsignal(signal.SIGINT)
-    with pytest.raises(KeyboardInterrupt) as ended, interrupted_by_sigterm():
+    committed = []
+
+    def work() -> None:
         try:
             signal.raise_signal(first)
         except KeyboardInterrupt:
             signal.raise_signal(signal.SIGTERM)
-            committed = True
+            committed.append(True)
             raise
+
+    before = signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt) as ended, interrupted_by_sigterm():
+        work()
     assert committed
     assert (ended.type is Terminated) == (first is signal.SIGTERM)
     assert signal.getsignal(signal.SIGINT) is before
