@@ -71,6 +71,16 @@ def test_a_cluster_that_is_not_there_is_one_line_within_ten_seconds(
     assert time.monotonic() - start < 10
 
 
+@pytest.mark.parametrize("found", ["nonsense", "host:", "host:99999", ":6379"])
+def test_a_malformed_ray_address_is_one_line(
+    found: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("RAY_ADDRESS", found)
+    assert error_of([*INDEX, "--cluster", "auto"], capsys) == (
+        f"marcir: --cluster auto: RAY_ADDRESS is '{found}'. Set it to HOST:6379 or ray://HOST:10001."
+    )
+
+
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
 def test_a_port_of_something_else_is_one_line_within_ten_seconds(capsys: pytest.CaptureFixture[str]) -> None:
     import ray  # noqa: F401
@@ -142,6 +152,7 @@ def test_a_cluster_that_asks_for_a_token_is_one_line(
         (INDEX, "--images tiles: not a folder"),
         (EMBED, "--images tiles: not a folder"),
         ([*INDEX, "--cpus-per-actor", "0"], "--cpus-per-actor"),
+        ([*INDEX, "--cpus-per-actor", "9999"], "--cpus-per-actor 9999: this machine has"),
         (["benchmark", "--config", "plan.yaml", "--results", "results"], "plan.yaml"),
     ],
 )

@@ -1,6 +1,7 @@
 """An argument parser whose errors are one line, and the options that several commands share."""
 
 import argparse
+import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from marcir import __version__
 from marcir.checks import check_int
-from marcir.errors import did_you_mean, needs
+from marcir.errors import ConfigError, did_you_mean, needs
 
 if TYPE_CHECKING:
     from marcir.cluster.embedding import ClusterEmbedding
@@ -189,6 +190,10 @@ def embedding_place(
         return
     device, options.device = options.device, "cpu"
     per_actor = check_int("--cpus-per-actor", 1 if cpus is None else cpus, 1)
+    if address == "local" and per_actor > (there := os.cpu_count() or 1):
+        raise ConfigError(
+            f"--cpus-per-actor {per_actor}: this machine has {there} CPUs. Use at most {there}."
+        )
 
     def on_cluster(ray: Any) -> "ClusterEmbedding":
         from marcir.cluster.embedding import ClusterEmbedding

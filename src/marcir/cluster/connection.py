@@ -172,6 +172,10 @@ def _check_answers(address: str, found: str) -> None:
     shown = f"--cluster {address}" + ("" if address == found else f" ({found})")
     target = found.removeprefix("ray://")
     host, _, port = target.rpartition(":")
+    if not host or not (port.isascii() and port.isdigit() and 0 < int(port) < 2**16):
+        raise ClusterError(
+            f"--cluster {address}: RAY_ADDRESS is '{found}'. Set it to HOST:6379 or ray://HOST:10001."
+        )
     try:
         socket.create_connection((host.strip("[]"), int(port)), _SECONDS).close()
     except (OSError, ValueError) as error:
