@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from marcir.errors import DependencyError
+from marcir.errors import DependencyError, needs
 
 if TYPE_CHECKING:
     from marcir.search.store import Snapshot
@@ -78,10 +78,14 @@ def principal_axes(vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     (array([0., 0., 5.]), array([[0., 1., 0.],
            [1., 0., 0.]]))
     """
+    with needs("train"):
+        from scipy.linalg import eigh
+
     mean = vectors.mean(0, dtype=np.float64)
-    centred = vectors - mean
-    _, axes = np.linalg.eigh(centred.T @ centred)  # the smallest variance first
-    first = np.zeros((2, len(mean)))
+    centred, dim = vectors - mean, len(mean)
+    # The smaller variance first. All axes of a long vector would take several times as long.
+    _, axes = eigh(centred.T @ centred, subset_by_index=[max(0, dim - 2), dim - 1])
+    first = np.zeros((2, dim))
     first[: axes.shape[1]] = axes.T[::-1][:2]
     signs = np.sign(first[[0, 1], abs(first).argmax(1)])
     return mean, first * np.where(signs == 0, 1, signs)[:, None] + 0.0  # no negative zeros
