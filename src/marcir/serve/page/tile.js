@@ -8,7 +8,8 @@ import { shortName, similarity, windowOf } from "./format.js";
 const LABELS_SHOWN = 5;
 /** More unknown labels of a tile are only counted: with few labelled images nearly all are unknown. */
 const UNKNOWN_SHOWN = 2;
-const NAME_END = 7;
+const NAME_END = 12;
+const SHORT_NAME_END = 7; // beside the buttons
 const NAME_START = 5; // letters without which a name is too short to be shortened in its middle
 const AGREEMENTS = { all: "full", some: "half", none: "empty", open: "help" };
 export const MAY_SHARE = "may share a label";
@@ -108,9 +109,9 @@ export function markButtons(id, onMark) {
 }
 
 /** A name that is shortened in its middle where the tile is narrow: names often differ at their ends. */
-function shortenedName(id) {
+function shortenedName(id, ending = NAME_END) {
   const name = windowOf(id)?.scene ?? shortName(id);
-  const end = name.length - NAME_END;
+  const end = name.length - ending;
   const parts =
     end < NAME_START
       ? [el("span", {}, name)]
@@ -200,7 +201,7 @@ export function tile(
       el(
         "div",
         { class: "tile-row" },
-        hit.similarity === null ? shortenedName(hit.id) : similarityBar(hit.similarity),
+        hit.similarity === null ? shortenedName(hit.id, SHORT_NAME_END) : similarityBar(hit.similarity),
         el("span", { class: "tile-actions" }, ...markButtons(hit.id, onMark), detailsButton(hit, name, onOpen)),
       ),
       agreement && agreementBadge(agreement),
