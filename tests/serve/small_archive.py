@@ -105,6 +105,14 @@ def write_unknown(folder: Path, store: Path) -> Path:
     return copied
 
 
+def write_labelled(folder: Path, store: Path) -> Path:
+    """A copy of a store in which every image is labelled."""
+    copied = copied_store(store, folder)
+    archive = LanceStore(copied)
+    archive.add([replace(row, labelled=True) for row in archive.get(sorted(NOT_LABELLED))])
+    return copied
+
+
 def copied_store(store: Path, folder: Path) -> Path:
     """A copy of a store that may be changed."""
     return Path(shutil.copytree(store, folder / "copied.store"))

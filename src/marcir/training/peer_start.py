@@ -19,6 +19,9 @@ from marcir.training.peers import outcome
 PEER_TIMEOUT = timedelta(minutes=10)
 # How long the first process, which holds what they tell each other, waits for the others to read it.
 _READ_TIMEOUT = timedelta(seconds=5)
+# The store of the first process is a server on the port that torch connects the processes with. While one is
+# kept, torch uses the same server; a new one on this port could find processes that are connected to the old.
+_kept: list[object] = []
 
 
 @contextmanager
@@ -62,6 +65,7 @@ def all_can_start() -> Iterator[None]:
 def _exchange(rank: int, size: int, problem: Exception | None) -> list[tuple[str, int, str]]:
     """Host, exit code and error of every process; the error is empty where there is none."""
     store, _, _ = next(rendezvous("env://", rank, size, timeout=PEER_TIMEOUT))
+    _kept.append(store)
     code, text = (0, "") if problem is None else outcome(problem)
     store.set(f"marcir/{rank}", json.dumps([socket.gethostname(), code, text]))
     outcomes = [tuple(json.loads(store.get(f"marcir/{other}"))) for other in range(size)]

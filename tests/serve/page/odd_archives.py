@@ -39,10 +39,10 @@ def crowded(folder: Path, model: Path) -> tuple[Path, Path]:
 
 
 def relabel(store: Path, image: str, *labels: str) -> None:
-    """Give an image other labels."""
+    """Give an image other labels; without any, it is not labelled."""
     archive = LanceStore(store)
     (row,) = archive.get([image])
-    archive.add([replace(row, labels=labels)])
+    archive.add([replace(row, labels=labels, labelled=bool(labels))])
 
 
 def keep_only(store: Path, *images: str) -> None:

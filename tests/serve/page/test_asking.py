@@ -140,9 +140,11 @@ def test_hits_show_similarity_shared_labels_and_agreement_in_words(visit: Visit,
         expect(tile.locator(".similarity .number")).to_have_text(f"{hit['similarity']:.3f}")
         assert len(hit["shared"]) == tile.locator(".shared .icon-check").count() or len(hit["labels"]) > 5
         level = "none" if not hit["shared"] else "all" if len(hit["shared"]) == len(wanted) else "some"
-        style = {"all": "solid", "some": "dashed", "none": "dotted"}[level]
+        if not hit["labelled"]:
+            level = "open"
+        style = {"all": "solid", "some": "dashed", "none": "dotted", "open": "double"}[level]
         expect(tile.locator(".frame")).to_have_css("border-top-style", style)
-        words = {"all": f"all {len(wanted)} labels", "none": "no shared label"}
+        words = {"all": f"all {len(wanted)} labels", "none": "no shared label", "open": "may share a label"}
         expect(tile.locator(".agreement")).to_have_text(
             words.get(level, f"{len(hit['shared'])} of {len(wanted)} labels")
         )

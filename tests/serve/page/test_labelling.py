@@ -384,20 +384,21 @@ def test_axe_finds_nothing_where_labels_are_given(
 @pytest.mark.parametrize(
     ("table", "page", "label", "expected"),
     [
-        ([], {}, "ship", ["unknown", "not labelled"]),
-        ([], {"ship": "absent"}, "ship", ["absent", "page"]),
+        (None, {}, "ship", ["unknown", "not labelled"]),
+        (None, {"ship": "absent"}, "ship", ["absent", "page"]),
+        ([], {}, "ship", ["absent", "table"]),
         (["dock"], {}, "ship", ["absent", "table"]),
         (["dock"], {}, "constructor", ["absent", "table"]),
     ],
 )
 def test_a_label_of_an_image_that_nobody_labelled_is_unknown(
-    labelling: Visit, table: list[str], page: dict[str, str], label: str, expected: list[str]
+    labelling: Visit, table: list[str] | None, page: dict[str, str], label: str, expected: list[str]
 ) -> None:
     image = {
-        "labels": table,
+        "labels": table or [],
         "unknown": [],
         "page_labels": page,
-        "table_labels": {"labels": table, "unknown": []},
+        "table_labels": {"labels": table or [], "unknown": [], "labelled": table is not None},
     }
     found = labelling.page.evaluate(
         """async ([image, label]) => {

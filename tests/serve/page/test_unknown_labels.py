@@ -1,12 +1,15 @@
 """Unknown labels on the page: in hits and details, and in the filters."""
 
+from pathlib import Path
+
 import pytest
 from playwright.sync_api import expect
 
 from serve.page.browsing import Visit
 from serve.page.conftest import Visiting
 from serve.server_process import Server
-from serve.small_archive import PARTLY_KNOWN
+from serve.server_thread import serving_in_a_thread
+from serve.small_archive import NOT_LABELLED, PARTLY_KNOWN, write_labelled
 
 pytestmark = pytest.mark.browser
 FIRST, SECOND, THIRD = PARTLY_KNOWN
@@ -86,13 +89,27 @@ def test_none_lets_unknown_labels_through_where_the_switch_is_on(unknown_visit: 
 def test_counts_show_for_how_many_images_a_label_is_unknown(unknown_visit: Visit) -> None:
     visit = unknown_visit.open()
     row = visit.page.locator(".filter-row", has=visit.role("group", "grass", exact=True))
-    expect(row.locator(".unknown-number")).to_have_text("1? unknown")
+    expect(row.locator(".unknown-number")).to_have_text(f"{1 + len(NOT_LABELLED)}? unknown")
     row = visit.page.locator(".filter-row", has=visit.role("group", "quay", exact=True))
     expect(row.locator(".number")).to_have_text("0")
 
 
-def test_an_archive_without_unknown_labels_has_no_switch(visit: Visit) -> None:
-    visit.open({"id": FIRST})
+def test_an_archive_without_unknown_labels_has_no_switch(
+    visiting: Visiting,
+    served_store: Path,
+    served_images: Path,
+    served_model: Path,
+    served_cache: Path,
+    tmp_path: Path,
+) -> None:
+    store = write_labelled(tmp_path, served_store)
+    with serving_in_a_thread(store, served_images, served_model, served_cache) as server:
+        visit = visiting(server).open({"id": FIRST})
+        assert_no_switch(visit)
+        visit.page.close()
+
+
+def assert_no_switch(visit: Visit) -> None:
     expect(visit.page.get_by_label(SWITCH)).to_be_hidden()
     expect(visit.page.locator(".unknown-number:visible, .labels .unknown")).to_have_count(0)
     expect(visit.page.locator(".legend")).not_to_contain_text("may share")

@@ -84,10 +84,15 @@ function makeAreaChoice({ getState, go }) {
   });
 
   // Not at the edge of the page: the filters may be a drawer in front of it.
-  const problem = el("p", { class: "small wrong", role: "alert" });
+  const problem = el("p", { class: "small wrong", role: "alert", hidden: true });
+
+  function say(words) {
+    problem.textContent = words;
+    problem.hidden = !words;
+  }
 
   async function take(file) {
-    problem.textContent = "";
+    say("");
     try {
       const within = geometryText(await file.text());
       const length = encodeURIComponent(within).length;
@@ -98,7 +103,7 @@ function makeAreaChoice({ getState, go }) {
       await labels({ ...getState(), collection: null, bbox: null, from: null, to: null, within }); // or it is refused
       go(withChanges(getState(), { within }));
     } catch (error) {
-      problem.textContent = `${file.name}: ${error.message}`;
+      say(`${file.name}: ${error.message}`);
     }
   }
 
@@ -119,9 +124,7 @@ function makeAreaChoice({ getState, go }) {
   );
   return {
     element: el("div", { class: "area-file" }, button, input, problem),
-    show() {
-      problem.textContent = "";
-    },
+    show: () => say(""),
   };
 }
 
