@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from torch import Tensor
@@ -185,3 +186,14 @@ def test_another_meaning_of_silence_is_refused(store: Path, scenes: Path, table:
         index(scenes, store, labels=table, unlisted="maybe")
     with pytest.raises(ConfigError, match="unlisted: needs a label table"):
         index(scenes, store, unlisted="unknown")
+
+
+def test_a_sheet_says_nothing_about_the_labels_of_an_example_that_is_not_labelled(
+    store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: list[Any] = []
+    monkeypatch.setattr("marcir.search.sheet.draw_retrieval_sheet", lambda rows, *_: drawn.extend(rows))
+    examples = ["--like", LAST, "--like", OTHERS[0]]
+    assert main(["search", "--store", str(store), *examples, "--sheet", str(tmp_path / "hits.png")]) == 0
+    (row,) = drawn
+    assert (row.labels, row.examples[0].labels) == (None, ())

@@ -137,7 +137,7 @@ class ExactSearch(Snapshot):
         return len(self._ids) if allowed is None else int(np.count_nonzero(allowed))
 
     def label_counts(self, where: Filter | None = None) -> dict[str, int]:
-        return self._counts(self._labels, where)
+        return self._counts(self._labels, self._allowed(where))
 
     def unknown_counts(self, where: Filter | None = None) -> dict[str, int]:
         allowed = self._allowed(where)
@@ -145,7 +145,7 @@ class ExactSearch(Snapshot):
         more = int(np.count_nonzero(unlabelled))
         return {
             name: count if name in self._everywhere else count + more
-            for name, count in self._counts(self._unknown, where).items()
+            for name, count in self._counts(self._unknown, allowed).items()
         }
 
     def sample(self, count: int, seed: int = 0, where: Filter | None = None) -> list[str]:
@@ -190,8 +190,8 @@ class ExactSearch(Snapshot):
         products: np.ndarray = self._vectors @ weights.astype(np.float32)
         return products
 
-    def _counts(self, index: LabelRows, where: Filter | None) -> dict[str, int]:
-        return {**dict.fromkeys(self._names, 0), **index.counts(self._allowed(where))}
+    def _counts(self, index: LabelRows, allowed: np.ndarray | None) -> dict[str, int]:
+        return {**dict.fromkeys(self._names, 0), **index.counts(allowed)}
 
     @cached_property
     def _names(self) -> list[str]:

@@ -72,8 +72,8 @@ class Hit:
         wanted, labels = set(query_labels), set(row.labels)
         shared = wanted & labels
         either = (wanted | labels).difference(row.unknown, query_unknown)
-        may_share = not row.labelled or (
-            not shared and not (wanted.isdisjoint(row.unknown) and labels.isdisjoint(query_unknown))
+        may_share = not shared and not (
+            row.labelled and wanted.isdisjoint(row.unknown) and labels.isdisjoint(query_unknown)
         )
         return cls(
             row.id,

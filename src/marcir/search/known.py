@@ -12,27 +12,14 @@ from marcir.data.image_source import WINDOW_METADATA, ImageSource
 from marcir.data.label_csv import Unlisted, read_label_table
 from marcir.errors import DataError
 from marcir.search.metadata import Extra, read_metadata
-from marcir.search.records import Row
-
-
-@dataclass(frozen=True)
-class _States:
-    """The labels of an image: those that it has, and those that it may have."""
-
-    present: tuple[str, ...] = ()
-    unknown: tuple[str, ...] = ()
-    labelled: bool = True
-
-
-# Of an image that a table does not name, nothing is known.
-_NOT_LABELLED = _States(labelled=False)
+from marcir.search.records import LabelStates, Row
 
 
 @dataclass(frozen=True, eq=False)
 class Known:
     """Labels and metadata from tables; None where there is no table."""
 
-    labels: dict[str, _States] | None  # by image
+    labels: dict[str, LabelStates] | None  # by image
     extra: dict[str, Extra] | None
     notes: tuple[str, ...] = ()
 
@@ -65,8 +52,9 @@ class Known:
     def apply_to(self, row: Row) -> Row:
         """Add the labels and metadata of the tables to an image."""
         if self.labels is not None:
-            states = self.labels.get(row.id, _NOT_LABELLED)
-            row = replace(row, labels=states.present, unknown=states.unknown, labelled=states.labelled)
+            states = self.labels.get(row.id)
+            present, unknown = states or LabelStates()
+            row = replace(row, labels=present, unknown=unknown, labelled=states is not None)
         if self.extra is not None:
             extra = self.extra.get(row.id, Extra())
             if row.footprint is None:
@@ -158,19 +146,19 @@ def _of_windows(named: dict[str, Extra], source: ImageSource) -> dict[str, Extra
 
 def _read_labels(
     file: str | Path, id_of: Callable[[str], str], unlisted: Unlisted | None
-) -> dict[str, _States]:
+) -> dict[str, LabelStates]:
     """The labels of the images that a table names."""
     table = read_label_table(file, unlisted=unlisted)
-    found: dict[str, _States] = {}
+    found: dict[str, LabelStates] = {}
     for row in table.rows:
         image = id_of(row.image)
         if image in found:
             raise DataError(f"{file} line {row.line}: duplicate '{image}'. Keep one.")
-        found[image] = _States(row.labels, row.unknown)
+        found[image] = LabelStates(row.labels, row.unknown)
     return found
 
 
-def _digest_of_labels(states: _States | None) -> str:
+def _digest_of_labels(states: LabelStates | None) -> str:
     """A short fingerprint; empty for an image that the table does not name, as without a table."""
     if states is None:
         return ""

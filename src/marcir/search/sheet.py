@@ -66,7 +66,8 @@ def _example(archive: SearchableArchive, heading: str, image: str | Path) -> She
     if isinstance(image, Path):
         return SheetExample(read_image(image), image.name, None, heading)
     (row,) = archive.store.get([image])
-    return SheetExample(_picture(row), row.id, _names(row.labels, row.unknown), heading)
+    labels = _names(row.labels, row.unknown) if row.labelled else None
+    return SheetExample(_picture(row), row.id, labels, heading)
 
 
 def _names(labels: Sequence[str], unknown: Sequence[str]) -> tuple[str, ...]:

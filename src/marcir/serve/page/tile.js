@@ -25,8 +25,7 @@ export function agreementOf(hit, query) {
   if (!wanted) return null;
   const shared = hit.shared.length;
   const unknown = query.labels.filter((label) => hit.unknown.includes(label)).length;
-  if (!hit.labelled) return { level: "open", words: MAY_SHARE };
-  if (shared === 0 && (unknown || hit.labels.some((label) => query.unknown.includes(label))))
+  if (shared === 0 && (!hit.labelled || unknown || hit.labels.some((label) => query.unknown.includes(label))))
     return { level: "open", words: MAY_SHARE };
   if (shared === 0) return { level: "none", words: "no shared label" };
   if (shared >= wanted) return { level: "all", words: wanted === 1 ? "the label" : `all ${shared} labels` };
